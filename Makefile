@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+# The one build file; nothing recurses.  `make help` lists the targets.
+#   O=dir build directory   V=1 show commands   SAN=address,undefined
+
+VERSION     := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+O           ?= build$(if $(SAN),/san)
+CC          ?= gcc
+CLANG       ?= clang
+BPFTOOL     ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+PKG_CONFIG  ?= pkg-config
+PYTHON      ?= /usr/bin/python3
+VMLINUX_BTF ?= /sys/kernel/btf/vmlinux
+FUZZ_SECS   ?= 20
+PREFIX      ?= /usr
+LIBEXECDIR  ?= $(PREFIX)/libexec/cordon
+T           ?=
+
+# --- The map: the rooms, what each may include, what each program links
+ROOMS := base wire json digest confine config policy session receipt \
+	supervisor broker worker launcher gateway ledger image cli skills
+uses_wire       := base
+uses_json       := base
+uses_digest     := base
+uses_confine    := base
+uses_config     := base
+uses_policy     := base
+uses_session    := digest json base
+uses_receipt    := digest json base
+uses_supervisor := config confine wire digest base
+uses_broker     := session receipt policy config confine wire json digest base
+uses_worker     := policy config confine wire digest base
+uses_launcher   :=
+uses_gateway    := policy config confine wire json digest base
+uses_ledger     := receipt config confine wire json digest base
+uses_image      := config digest json base
+uses_cli        := session receipt policy config wire json digest base
+uses_skills     := config confine wire json digest base
+path_skills     := fuse-skills
+PROGRAMS        := supervisor broker worker gateway ledger image cli skills
+STATIC_PROGRAMS := launcher
+name_supervisor := cordond
+name_cli        := cordon
+pkgs_confine    := libseccomp libcap
+pkgs_json       := jansson
+pkgs_digest     := libcrypto
+pkgs_broker     := libmicrohttpd
+pkgs_worker     := libbpf libnl-3.0 libnl-route-3.0 libnftables
+pkgs_gateway    := libcares
+pkgs_ledger     := sqlite3
+pkgs_skills     := fuse3
+BPF_PROGS       := $(patsubst bpf/%.bpf.c,%,$(wildcard bpf/*.bpf.c))
+
+# --- Flags
+CFLAGS      ?= -O2 -g
+WARN        := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla \
+	-Wpointer-arith -Wwrite-strings -Wundef $(if $(CI),-Werror)
+INCLUDES     = -Iuserspace -Iinclude -I. -I$(O)/gen
+ALL_CFLAGS   = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(INCLUDES) \
+	$(WARN) -fno-strict-aliasing -fstack-protector-strong -fPIE -MMD -MP \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2 -fstack-clash-protection) \
+	$(CFLAGS)
+ALL_LDFLAGS  = -pie -Wl,-z,relro,-z,now,-z,noexecstack,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+ARCH        := $(shell uname -m | sed 's/x86_64/x86/;s/aarch64/arm64/')
+BPF_CFLAGS  := -g -O2 -Wall -Wextra -Werror -target bpf -D__TARGET_ARCH_$(ARCH) -I$(O)/gen -Iinclude -MMD -MP
+
+say   = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(O)/%,%,$@);)
+where = $(or $(path_$(1)),userspace/$(1))
+room  = $(filter-out %/main.c,$(wildcard $(call where,$(1))/*.c))
+objs  = $(patsubst %.c,$(O)/%.o,$(1))
+bin   = $(O)/bin/$(or $(name_$(1)),cordon-$(1))
+first = $(firstword $(subst _, ,$(1)))
+libs  = $(patsubst %,$(O)/lib%.a,$(1) $(uses_$(1)))
+pkgs  = $(foreach r,$(1) $(uses_$(1)),$(pkgs_$(r)))
+pclibs = $(if $(strip $(call pkgs,$(1))),$$(shell $(PKG_CONFIG) --libs $(call pkgs,$(1))))
+built = $(foreach p,$(1),$(if $(wildcard $(call where,$(p))/main.c),$(call bin,$(p))))
+SKELS := $(BPF_PROGS:%=$(O)/gen/%.skel.h)
+
+.PHONY: all deps run check unit system lint bench golden fuzz install clean help FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+all: $(call built,$(PROGRAMS) $(STATIC_PROGRAMS))
+
+# --- C: objects, one archive per room, one binary per program
+$(O)/%.o: %.c | $(SKELS)
+	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(O)/lib%.a:
+	$(call say,AR)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $^
+$(O)/bin/% $(O)/unit/%:
+	$(call say,LD)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+define ROOM
+$(O)/lib$(1).a: $(call objs,$(call room,$(1)))
+endef
+define PROGRAM
+$(call bin,$(1)): $(O)/$(call where,$(1))/main.o $(call libs,$(1))
+$(call bin,$(1)): LIBS = $(call pclibs,$(1))
+endef
+$(foreach r,$(ROOMS),$(eval $(call ROOM,$(r))))
+$(foreach p,$(PROGRAMS),$(eval $(call PROGRAM,$(p))))
+
+# The launcher is static and free of sanitizer runtimes: it runs as pid 1 of a sandbox.
+$(O)/userspace/launcher/%.o: userspace/launcher/%.c
+	$(call say,CC)mkdir -p $(@D) && $(CC) $(filter-out -fsanitize=% -fPIE,$(ALL_CFLAGS)) $(if $(SAN),-fsanitize=undefined -fsanitize-undefined-trap-on-error) -c -o $@ $<
+$(O)/bin/cordon-launcher: $(O)/userspace/launcher/main.o $(O)/liblauncher.a
+	$(call say,LD)mkdir -p $(@D) && $(CC) -static -no-pie -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
+
+# --- BPF: kernel types -> object -> skeleton
+$(O)/gen/vmlinux.h:
+	$(call say,BTF)mkdir -p $(@D) && $(BPFTOOL) btf dump file $(VMLINUX_BTF) format c > $@
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c $(O)/gen/vmlinux.h
+	$(call say,BPF)mkdir -p $(@D) && $(CLANG) $(BPF_CFLAGS) -c -o $@ $<
+$(O)/gen/%.skel.h: $(O)/bpf/%.bpf.o
+	$(call say,SKEL)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
+
+# --- Tests: test_<room>_<file>.c links its room and what that room may use, no more
+UNIT := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
+define UNITTEST
+$(O)/unit/$(1): $(O)/tests/unit/test_$(1).o $(call libs,$(call first,$(1)))
+$(O)/unit/$(1): LIBS = -lcmocka $(call pclibs,$(call first,$(1)))
+endef
+$(foreach t,$(UNIT),$(eval $(call UNITTEST,$(t))))
+check: lint all $(UNIT:%=$(O)/unit/%)
+	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) $(T)
+unit: $(UNIT:%=$(O)/unit/%)
+	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)
+system: all
+	@$(PYTHON) tests/run.py --build $(O) $(or $(T),$(sort $(wildcard tests/system/test_*)))
+lint: all
+	@$(foreach r,$(ROOMS),tests/lint/layers.sh $(r) '$(uses_$(r))' $(O)/$(call where,$(r)) &&) tests/lint/pure.sh $(O)
+bench: all
+	@$(PYTHON) tests/bench/run.py --build $(O) $(T)
+
+# --- Fuzzing: fuzz_<room>_<what>.c, libFuzzer with ASan and UBSan, corpora under tests/fuzz/corpus
+FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+sources = $(foreach r,$(1) $(uses_$(1)),$(call room,$(r)))
+$(O)/fuzz/%: tests/fuzz/fuzz_%.c FORCE
+	$(call say,FUZZ)mkdir -p $(@D) && $(CLANG) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all $(INCLUDES) -o $@ $< $(call sources,$(call first,$*)) $(call pclibs,$(call first,$*))
+fuzz: $(FUZZ:%=$(O)/fuzz/%)
+	@tests/fuzz/run.sh $(O) $(FUZZ_SECS) $(FUZZ)
+
+run: deps
+	@$(MAKE) --no-print-directory all && tests/system/demo.sh $(O)
+deps:
+	@.ci/deps
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)
+	install -m 0755 $(O)/bin/cordon $(DESTDIR)$(PREFIX)/bin
+	install -m 0755 $(filter-out $(O)/bin/cordon,$(wildcard $(O)/bin/*)) $(DESTDIR)$(LIBEXECDIR)
+golden: all
+	@GOLDEN_WRITE=1 $(PYTHON) tests/run.py --build $(O) $(sort $(wildcard tests/system/test_*golden*))
+clean:
+	rm -rf $(O)
+help:
+	@sed -n 's/^\([a-z]*\):.*/  make \1/p' Makefile
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
