@@ -27,7 +27,7 @@ int err_wrap(struct err *e, const char *where)
 
 	memcpy(old, e->msg, sizeof(old));
 	old[sizeof(old) - 1] = '\0';
-	snprintf(e->msg, sizeof(e->msg), "%s: %.*s", where,
-		 (int)sizeof(old) - 1, old);
+	if (snprintf(e->msg, sizeof(e->msg), "%s: %s", where, old) < 0)
+		e->msg[0] = '\0';
 	return -(e->code ? e->code : EIO);
 }
