@@ -97,6 +97,10 @@ endef
 $(foreach r,$(ROOMS),$(eval $(call ROOM,$(r))))
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM,$(p))))
 
+# The seccomp program is assembled at build time from the table of calls.
+$(O)/gen/seccomp_filter.h: userspace/launcher/gen/filter.c userspace/launcher/syscalls.def
+	$(call say,GEN)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Iuserspace -o $(O)/gen/filter $< -lseccomp && $(O)/gen/filter > $@
+$(O)/userspace/launcher/drop.o: $(O)/gen/seccomp_filter.h
 # The launcher is static and free of sanitizer runtimes: it runs as pid 1 of a sandbox.
 $(O)/userspace/launcher/%.o: userspace/launcher/%.c
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(filter-out -fsanitize=% -fPIE,$(ALL_CFLAGS)) $(if $(SAN),-fsanitize=undefined -fsanitize-undefined-trap-on-error) -c -o $@ $<
