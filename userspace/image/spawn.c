@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,7 +31,7 @@ static const char *const PASSED[] = {
 	"http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=",
 };
 
-static void environment(const char *env[ENV_MAX])
+static void environment(const char *env[ENV_MAX], char *tmpdir)
 {
 	size_t n = 0;
 
@@ -39,9 +40,11 @@ static void environment(const char *env[ENV_MAX])
 	env[n++] = "LC_ALL=C.UTF-8";
 	env[n++] = "TZ=UTC";
 	env[n++] = "DEBIAN_FRONTEND=noninteractive";
+	if (tmpdir[0])
+		env[n++] = tmpdir;
 	for (size_t i = 0; i < ARRAY_SIZE(PASSED); i++)
 		for (char **e = environ; *e; e++)
-			if (strncmp(*e, PASSED[i], strlen(PASSED[i])) == 0)
+			if (n < ENV_MAX - 1 && strncmp(*e, PASSED[i], strlen(PASSED[i])) == 0)
 				env[n++] = *e;
 	env[n] = NULL;
 }
@@ -57,6 +60,7 @@ _Noreturn static void child_fail(const char *what)
 _Noreturn static void child(const struct spawn *sp, int out, int err, int parent_alive)
 {
 	const char *env[ENV_MAX];
+	char tmpdir[PATH_MAX] = "";
 	struct pollfd gone = {.fd = parent_alive, .events = POLLIN};
 	sigset_t none;
 
@@ -77,7 +81,9 @@ _Noreturn static void child(const struct spawn *sp, int out, int err, int parent
 		if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 			child_fail("mount /proc");
 	}
-	environment(env);
+	if (sp->scratch)
+		snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", sp->scratch);
+	environment(env, tmpdir);
 	execve(sp->argv[0], (char *const *)sp->argv, (char *const *)env);
 	child_fail(sp->argv[0]);
 }

@@ -164,7 +164,8 @@ static int settle_one(const FTSENT *f, time_t build_start, time_t epoch, struct 
 	if (S_ISDIR(st->st_mode) && (mode & (S_ISUID | S_ISGID)) &&
 	    chmod(f->fts_accpath, mode & 01777) < 0)
 		return err_set(e, errno, "chmod '%s': %s", f->fts_path, strerror(errno));
-	if (st->st_mtime >= build_start &&
+	/* A directory's time is that of its last removal, which is ours. */
+	if ((st->st_mtime >= build_start || S_ISDIR(st->st_mode)) &&
 	    utimensat(AT_FDCWD, f->fts_accpath, times, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_set(e, errno, "set the time of '%s': %s", f->fts_path, strerror(errno));
 	return 0;
@@ -179,7 +180,7 @@ int tree_settle(const char *path, time_t build_start, time_t epoch, struct err *
 		return -e->code;
 	for (FTSENT *f; r == 0 && (f = fts_read(fts));) {
 		if (f->fts_info == FTS_D)
-			continue; /* directories last: removals touch their time */
+			continue; /* again on the way up, when its entries are done */
 		if (f->fts_info == FTS_DNR || f->fts_info == FTS_ERR || f->fts_info == FTS_NS)
 			r = err_set(e, f->fts_errno, "walk '%s': %s", f->fts_path,
 				    strerror(f->fts_errno));
