@@ -25,19 +25,19 @@ enum {
 #define GIB (1ull << 30)
 
 static const struct config_key keys[] = {
-	{ "rollout", CONFIG_ROLLOUT, FIELD(rollout), 0, 0, NULL, "off", FOR_SUPERVISOR,
+	{ "rollout", CONFIG_ROLLOUT, FIELD(rollout), 0, 0, NULL, "off", FOR_SUPERVISOR | AT_START_ONLY,
 	  "Only the exact value on lets the plane start. The environment variable CORDON_ROLLOUT, "
 	  "where it is set, decides instead." },
-	{ "group", CONFIG_TEXT, FIELD(group), 0, 0, NULL, "cordon", FOR_SUPERVISOR | FOR_BROKER,
+	{ "group", CONFIG_TEXT, FIELD(group), 0, 0, NULL, "cordon", FOR_SUPERVISOR | FOR_BROKER | AT_START_ONLY,
 	  "The group whose members may speak to the socket. Where the host has no such group the "
 	  "socket belongs to root alone." },
-	{ "image", CONFIG_DIGEST, FIELD(image), 0, 0, NULL, "", FOR_BROKER | FOR_WORKER,
+	{ "image", CONFIG_DIGEST, FIELD(image), 0, 0, NULL, "", FOR_BROKER | FOR_WORKER | AT_START_ONLY,
 	  "The base image (L0) every command runs on, by the digest of its bytes. Set by `cordon "
 	  "image build --pin`." },
-	{ "image_store", CONFIG_PATH, FIELD(image_store), 0, 0, NULL, "", FOR_WORKER,
+	{ "image_store", CONFIG_PATH, FIELD(image_store), 0, 0, NULL, "", FOR_WORKER | AT_START_ONLY,
 	  "Directory of image files; several instances may share one. Empty: "
 	  "ROOT/var/lib/cordon/images." },
-	{ "pool", CONFIG_COUNT, FIELD(pool), 0, 256, NULL, "2", FOR_WORKER,
+	{ "pool", CONFIG_COUNT, FIELD(pool), 0, 256, NULL, "2", FOR_WORKER | AT_START_ONLY,
 	  "Sandboxes built ahead. 0 builds every one on the spot." },
 
 	{ "default.memory", CONFIG_SIZE, FIELD(dflt.memory_bytes), 1, INT64_MAX, NULL, "1G",
@@ -95,13 +95,13 @@ static const struct config_key keys[] = {
 	{ "egress.maximum_bytes", CONFIG_SIZE, FIELD(egress_maximum_bytes), 0, INT64_MAX, NULL,
 	  "0", FOR_BROKER, "Byte ceiling of every job's token; 0 is none." },
 
-	{ "host_ids", CONFIG_IDS, FIELD(host_ids), 65536, 0x7ffffffe, NULL, "auto", FOR_WORKER,
+	{ "host_ids", CONFIG_IDS, FIELD(host_ids), 65536, 0x7ffffffe, NULL, "auto", FOR_WORKER | AT_START_ONLY,
 	  "BASE:COUNT, the ids sandboxes have outside, one per live sandbox; no account may lie in "
 	  "it. auto is a block of 4096 of the instance's own, between 1073741824 and 2147483647." },
 	{ "image_ids", CONFIG_COUNT, FIELD(image_ids), 65536, 0x7ffe0000, NULL, "2140000000",
-	  FOR_WORKER, "First of 65536 ids that own the files of images outside." },
+	  FOR_WORKER | AT_START_ONLY, "First of 65536 ids that own the files of images outside." },
 	{ "daemon_ids", CONFIG_COUNT, FIELD(daemon_ids), 1, 0x7fffff00, NULL, "2139000000",
-	  FOR_SUPERVISOR,
+	  FOR_SUPERVISOR | AT_START_ONLY,
 	  "First of 16 ids of the daemons: broker +1, ledger +2, gateway +3, skills +4. Not used "
 	  "where the installed users cordon-broker, cordon-ledger, ... exist and ROOT is /." },
 };
@@ -395,6 +395,16 @@ int config_parse(const char *text, size_t len, struct config *ret, struct err *e
 	if (rc == 0)
 		*ret = c;
 	return rc;
+}
+
+const char *config_fixed_difference(const struct config *a, const struct config *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if ((keys[i].readers & AT_START_ONLY) &&
+		    memcmp((const char *)a + keys[i].offset, (const char *)b + keys[i].offset,
+			   keys[i].size) != 0)
+			return keys[i].name;
+	return NULL;
 }
 
 void config_resolve_ids(struct config *c, const char *instance)

@@ -33,6 +33,7 @@ enum config_reader {
 	FOR_LEDGER = 1u << 3,
 	FOR_GATEWAY = 1u << 4,
 	FOR_SKILLS = 1u << 5,
+	AT_START_ONLY = 1u << 8, /* a reload that changes it is refused */
 };
 
 enum config_audit {
@@ -107,6 +108,9 @@ void config_default(struct config *ret);
  * maximum.
  */
 int config_parse(const char *text, size_t len, struct config *ret, struct err *e);
+
+/* The first AT_START_ONLY key in which @a and @b differ, or NULL. */
+const char *config_fixed_difference(const struct config *a, const struct config *b);
 
 /* Gives host_ids its value where it says auto: a block of the instance's own. */
 void config_resolve_ids(struct config *c, const char *instance);
