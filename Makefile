@@ -16,7 +16,7 @@ LIBEXECDIR  ?= $(PREFIX)/libexec/cordon
 T           ?=
 
 # --- The map: the rooms, what each may include, what each program links
-ROOMS := base wire json digest confine config policy session receipt \
+ROOMS := base wire json digest confine config policy session receipt audit \
 	supervisor broker worker launcher gateway ledger image cli skills
 uses_wire       := base
 uses_json       := base
@@ -26,14 +26,15 @@ uses_config     := policy wire digest base
 uses_policy     := base
 uses_session    := policy digest json base
 uses_receipt    := digest json base
+uses_audit      := digest json base
 uses_supervisor := config policy confine wire digest base
 uses_broker     := session receipt config policy confine wire json digest base
 uses_worker     := config policy confine wire digest base
 uses_launcher   :=
 uses_gateway    := config policy confine wire json digest base
-uses_ledger     := receipt config policy confine wire json digest base
+uses_ledger     := audit config policy confine wire json digest base
 uses_image      := config policy wire digest json base
-uses_cli        := session receipt config policy wire json digest base
+uses_cli        := audit session receipt config policy wire json digest base
 uses_skills     := config policy confine wire json digest base
 path_skills     := fuse-skills
 PROGRAMS        := supervisor broker worker gateway ledger image cli skills
@@ -46,7 +47,7 @@ pkgs_digest     := libcrypto
 pkgs_broker     := libmicrohttpd
 pkgs_worker     := libbpf libnl-3.0 libnl-route-3.0 libnftables
 pkgs_gateway    := libcares
-pkgs_ledger     := sqlite3
+pkgs_audit      := sqlite3
 pkgs_skills     := fuse3
 BPF_PROGS       := $(patsubst bpf/%.bpf.c,%,$(wildcard bpf/*.bpf.c))
 
@@ -61,7 +62,7 @@ ALL_CFLAGS   = -std=gnu11 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"
 	$(CFLAGS)
 ALL_LDFLAGS  = -pie -Wl,-z,relro,-z,now,-z,noexecstack,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 ARCH        := $(shell uname -m | sed 's/x86_64/x86/;s/aarch64/arm64/')
-BPF_CFLAGS  := -g -O2 -Wall -Wextra -Werror -target bpf -D__TARGET_ARCH_$(ARCH) -I$(O)/gen -Iinclude -MMD -MP
+BPF_CFLAGS  := -g -O2 -Wall -Wextra -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -I$(O)/gen -Iinclude -MMD -MP
 
 say   = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(O)/%,%,$@);)
 where = $(or $(path_$(1)),userspace/$(1))
