@@ -111,11 +111,16 @@ struct w_run {
  * Descriptors with W_RUN: [0] argv memfd (argc strings, each ended by NUL, sealed),
  * [1] the skills view (detached mount or directory handle) when RUN_HAS_SKILLS.
  */
-enum { RUN_HAS_SKILLS = 1u << 0 };
+enum {
+	RUN_HAS_SKILLS = 1u << 0,
+	/* The caller named a workspace size: one that exists with another is refused. */
+	RUN_WORKSPACE_SIZE_ASKED = 1u << 1,
+};
 
 struct w_started {
 	uint64_t req;
 	uint64_t realtime_ns; /* when exec'ed: the receipt's timestamp */
+	uint64_t workspace_bytes; /* the quota in force: a workspace keeps the one it was made with */
 };
 
 struct w_kill {

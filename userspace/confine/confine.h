@@ -80,6 +80,7 @@ enum confine_flag {
 	CONFINE_ROOT = 1u << 0,	  /* stays uid 0: the worker alone */
 	CONFINE_NO_TCP = 1u << 1, /* Landlock also refuses TCP bind and connect */
 	CONFINE_NO_LANDLOCK = 1u << 2, /* mounts: a Landlock domain forbids every mount */
+	CONFINE_NO_SECCOMP = 1u << 3,  /* the filter would be inherited by every sandbox */
 };
 
 struct confinement {
