@@ -41,10 +41,11 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* A slot's descriptors are edge-triggered: an end that is not reaped yet must not spin the loop. */
 static int watch(struct loop *l, int fd, enum source kind, unsigned index, struct err *e)
 {
 	struct epoll_event ev = {
-		.events = EPOLLIN,
+		.events = EPOLLIN | (kind >= FROM_LAUNCHER ? EPOLLET : 0),
 		.data.u64 = (uint64_t)index << SOURCE_BITS | kind,
 	};
 
@@ -80,7 +81,7 @@ static unsigned index_of(const struct loop *l, const struct slot *s)
 
 static bool id_in_use(const struct loop *l, uint32_t id)
 {
-	for (unsigned i = 0; i < SLOTS_MAX; i++)
+	for (unsigned i = 0; i < l->used; i++)
 		if (l->slots[i].state != SLOT_FREE && l->slots[i].host_uid == id)
 			return true;
 	return false;
@@ -107,6 +108,8 @@ static struct slot *build(struct loop *l, const struct slot_shape *shape, struct
 	for (unsigned i = 0; i < SLOTS_MAX && !s; i++)
 		if (l->slots[i].state == SLOT_FREE)
 			s = &l->slots[i];
+	if (s && index_of(l, s) >= l->used)
+		l->used = index_of(l, s) + 1;
 	if (!s || !id) {
 		err_set(e, EAGAIN, "no place for another slot");
 		return NULL;
@@ -127,19 +130,22 @@ static bool same_shape(const struct slot *s, const struct slot_shape *shape)
 	return s->shape.image == shape->image && s->shape.net == shape->net;
 }
 
-/* Keeps the pool at its depth, one slot a turn, when nothing else is to be done. */
-static void fill_pool(struct loop *l)
+static bool pool_is_short(const struct loop *l)
 {
 	unsigned have = 0;
-	struct err e;
 
-	if (l->is_stopping || now_ns(CLOCK_MONOTONIC) < l->pool_retry_ns || l->pool == 0)
-		return;
-	for (unsigned i = 0; i < SLOTS_MAX; i++)
+	if (l->is_stopping || l->pool == 0 || now_ns(CLOCK_MONOTONIC) < l->pool_retry_ns)
+		return false;
+	for (unsigned i = 0; i < l->used; i++)
 		have += l->slots[i].state == SLOT_WARM ||
 			(l->slots[i].state == SLOT_BUILDING && !l->wanted_req[i]);
-	if (have >= l->pool)
-		return;
+	return have < l->pool;
+}
+
+/* One slot a turn, when nothing else is to be done. */
+static void fill_pool(struct loop *l)
+{
+	struct err e;
 	const struct image *im = images_get(&l->images, "", &e);
 	struct slot_shape shape = { .image = im, .net = NET_NONE };
 	if (im && build(l, &shape, &e))
@@ -188,7 +194,7 @@ static int on_slot_get(void *ctx, struct msg *m, struct err *e)
 		send_fail(l, g->req, (enum reason)e->code, e->msg);
 		return 0;
 	}
-	for (unsigned i = 0; i < SLOTS_MAX; i++) {
+	for (unsigned i = 0; i < l->used; i++) {
 		struct slot *s = &l->slots[i];
 		if (s->state == SLOT_WARM && same_shape(s, &shape)) {
 			give(l, s, g->req);
@@ -196,7 +202,7 @@ static int on_slot_get(void *ctx, struct msg *m, struct err *e)
 		}
 	}
 	/* One that is being built for the pool will be warm soonest. */
-	for (unsigned i = 0; i < SLOTS_MAX; i++) {
+	for (unsigned i = 0; i < l->used; i++) {
 		struct slot *s = &l->slots[i];
 		if (s->state == SLOT_BUILDING && !l->wanted_req[i] && same_shape(s, &shape)) {
 			l->wanted_req[i] = g->req;
@@ -213,7 +219,7 @@ static int on_slot_get(void *ctx, struct msg *m, struct err *e)
 
 static struct slot *find(struct loop *l, uint64_t id)
 {
-	for (unsigned i = 0; i < SLOTS_MAX; i++)
+	for (unsigned i = 0; i < l->used; i++)
 		if (l->slots[i].state != SLOT_FREE && l->slots[i].id == id)
 			return &l->slots[i];
 	return NULL;
@@ -221,7 +227,7 @@ static struct slot *find(struct loop *l, uint64_t id)
 
 static struct slot *find_req(struct loop *l, uint64_t req)
 {
-	for (unsigned i = 0; i < SLOTS_MAX; i++)
+	for (unsigned i = 0; i < l->used; i++)
 		if (l->slots[i].state != SLOT_FREE && l->slots[i].req == req)
 			return &l->slots[i];
 	return NULL;
@@ -450,6 +456,8 @@ static void settle(struct loop *l, struct slot *s)
 		l->pool_retry_ns = now_ns(CLOCK_MONOTONIC) + POOL_RETRY_MS * 1000000ull;
 	*wanted = 0;
 	memset(s, 0, sizeof(*s));
+	while (l->used && l->slots[l->used - 1].state == SLOT_FREE)
+		l->used--;
 }
 
 static void on_deadline(struct slot *s)
@@ -468,7 +476,7 @@ static int turn(struct loop *l)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC), next = UINT64_MAX;
 
-	for (unsigned i = 0; i < SLOTS_MAX; i++) {
+	for (unsigned i = 0; i < l->used; i++) {
 		struct slot *s = &l->slots[i];
 		if (s->state == SLOT_FREE)
 			continue;
@@ -542,7 +550,7 @@ static int handle(struct loop *l, uint64_t tag, struct msg *m, struct err *e)
 static void end_all(struct loop *l)
 {
 	l->is_stopping = true;
-	for (unsigned i = 0; i < SLOTS_MAX; i++)
+	for (unsigned i = 0; i < l->used; i++)
 		if (l->slots[i].state != SLOT_FREE && l->slots[i].state != SLOT_ENDING) {
 			l->slots[i].kill_termination = TERMINATION_EXITED;
 			l->slots[i].kill_reason = REASON_SHUTDOWN;
@@ -551,7 +559,7 @@ static void end_all(struct loop *l)
 	for (int i = 0; i < 5000; i++) {
 		bool busy = false;
 		turn(l);
-		for (unsigned s = 0; s < SLOTS_MAX; s++)
+		for (unsigned s = 0; s < l->used; s++)
 			busy |= l->slots[s].state != SLOT_FREE;
 		if (!busy)
 			return;
@@ -573,11 +581,10 @@ int loop_run(struct loop *l, struct err *e)
 		return -e->code;
 	while (rc == 0) {
 		int timeout = turn(l);
-		int n = epoll_wait(l->epoll_fd, events, EVENTS, 0);
-		if (n == 0) {
+		bool idle_work = pool_is_short(l);
+		int n = epoll_wait(l->epoll_fd, events, EVENTS, idle_work ? 0 : timeout);
+		if (n == 0 && idle_work)
 			fill_pool(l);
-			n = epoll_wait(l->epoll_fd, events, EVENTS, timeout);
-		}
 		if (n < 0 && errno != EINTR)
 			rc = err_set(e, errno, "epoll: %s", strerror(errno));
 		for (int i = 0; i < n && rc == 0; i++)

@@ -27,6 +27,7 @@ struct loop {
 	uint64_t next_slot;
 	uint64_t pool_retry_ns; /* after a failed build: not before */
 	bool is_stopping;
+	unsigned used; /* slots[] beyond it are all free */
 	struct slot slots[SLOTS_MAX];
 	uint64_t wanted_req[SLOTS_MAX]; /* a cold W_SLOT_GET waiting for this slot */
 };

@@ -48,7 +48,7 @@ static struct cgroup_base cgroups;
 static char mounts[PLACES_PATH_MAX + 16], dev_path[PLACES_PATH_MAX + 32];
 
 /* The worker's own corner for mounts: a tmpfs in its private namespace. */
-static int open_mounts(const struct places *p, struct err *e)
+static int open_mounts(const struct places *p, const struct config *c, struct err *e)
 {
 	snprintf(mounts, sizeof(mounts), "%s/worker", p->run);
 	snprintf(dev_path, sizeof(dev_path), "%s/dev", mounts);
@@ -59,7 +59,7 @@ static int open_mounts(const struct places *p, struct err *e)
 	autoclose int fd = mount_tmpfs(1 << 20, 4096, 0, "700", MOUNT_NODEV | MOUNT_NOEXEC, e);
 	if (fd < 0 || mount_attach(fd, mounts, e) < 0)
 		return -e->code;
-	return dev_make(dev_path, e);
+	return dev_make(dev_path, c->image_ids, e);
 }
 
 static int open_stores(struct loop *l, const struct places *p, const struct config *c,
@@ -91,7 +91,7 @@ static int open_all(struct loop *l, struct start *s, struct err *e)
 	struct places p;
 
 	if (confine_early(&worker_privileges, e) < 0 || places_init(s->s.root, &p, e) < 0 ||
-	    open_mounts(&p, e) < 0 || cgroup_open_base(s->s.instance, &cgroups, e) < 0)
+	    open_mounts(&p, &s->config, e) < 0 || cgroup_open_base(s->s.instance, &cgroups, e) < 0)
 		return -e->code;
 	cgroup_sweep(&cgroups);
 	l->broker_fd = start_take_fd(s, SFD_BROKER);
