@@ -27,19 +27,7 @@ static const char MKFS[] = "/usr/bin/mkfs.erofs";
 static const char PACK_OPTIONS[] = "erofs lz4 1"; /* part of every recipe's text */
 static const char NO_UUID[] = "00000000-0000-0000-0000-000000000000";
 
-enum { EPOCH_DEFAULT = 1672531200 /* 2023-01-01 */, RECIPE_DIGITS = 32 };
-
-time_t build_epoch(void)
-{
-	const char *text = getenv("SOURCE_DATE_EPOCH");
-	char *end;
-
-	if (!text || !*text)
-		return EPOCH_DEFAULT;
-	errno = 0;
-	long long v = strtoll(text, &end, 10);
-	return errno || *end || v < 0 || v > INT32_MAX ? EPOCH_DEFAULT : (time_t)v;
-}
+enum { RECIPE_DIGITS = 32 };
 
 /* "NAME-<32 hex>.recipe" of everything that decides the image's bytes. */
 static int recipe_file(const struct recipe *recipe, char ret[NAME_MAX + 1], struct err *e)
@@ -51,8 +39,7 @@ static int recipe_file(const struct recipe *recipe, char ret[NAME_MAX + 1], stru
 
 	if (recipe->describe(&text, e) < 0)
 		return -e->code;
-	int len = asprintf(&whole, "%s%s\nepoch %lld\n", text, PACK_OPTIONS,
-			   (long long)build_epoch());
+	int len = asprintf(&whole, "%s%s\n", text, PACK_OPTIONS);
 	if (len < 0)
 		return err_set(e, ENOMEM, "out of memory");
 	digest_sha256(whole, (size_t)len, digest);
@@ -94,18 +81,18 @@ static int check_room(const struct store *s, uint64_t needs_bytes, struct err *e
 	return 0;
 }
 
-int build_pack(const struct store *s, const char *temp, const char *root,
+int build_pack(const struct store *s, const char *temp, const char *root, time_t epoch,
 	       struct store_image *ret_image, struct err *e)
 {
-	char file[PATH_MAX], path[2 * PATH_MAX], epoch[32];
+	char file[PATH_MAX], path[2 * PATH_MAX], time[64];
 
 	snprintf(file, sizeof(file), "%s/image.erofs", temp);
 	snprintf(path, sizeof(path), "%s/%s", s->path, file);
-	snprintf(epoch, sizeof(epoch), "-T%lld", (long long)build_epoch());
-	/* -T fixes the superblock's time; --preserve-mtime after it keeps the files' own. */
-	const char *const argv[] = {MKFS, "--quiet", "-zlz4", epoch, "--preserve-mtime", "-U",
-				    NO_UUID, path, root, NULL};
-	const struct spawn sp = {.argv = argv};
+	/* Not -T: that would give every file the same time. */
+	snprintf(time, sizeof(time), "SOURCE_DATE_EPOCH=%lld", (long long)epoch);
+	const char *const argv[] = {MKFS, "--quiet", "-zlz4", "-U", NO_UUID, path, root, NULL};
+	const char *const env[] = {time, NULL};
+	const struct spawn sp = {.argv = argv, .env = env};
 	if (spawn_run(&sp, NULL, e) < 0)
 		return -e->code;
 	return store_adopt(s, file, ret_image, e);
@@ -116,7 +103,7 @@ static int make(const struct store *s, const struct recipe *recipe, const char *
 		struct store_image *ret_image, struct err *e)
 {
 	char root[PATH_MAX];
-	time_t start = time(NULL);
+	time_t start = time(NULL), epoch;
 	int n = snprintf(root, sizeof(root), "%s/%s/root", s->path, temp);
 
 	if (n < 0 || (size_t)n >= sizeof(root))
@@ -127,10 +114,10 @@ static int make(const struct store *s, const struct recipe *recipe, const char *
 	if (r == 0)
 		r = tree_furnish(root, e);
 	if (r == 0)
-		r = tree_settle(root, start, build_epoch(), e);
+		r = tree_settle(root, start, &epoch, e);
 	if (r == 0 && on_line)
 		on_line("packing", arg);
-	return r < 0 ? r : build_pack(s, temp, root, ret_image, e);
+	return r < 0 ? r : build_pack(s, temp, root, epoch, ret_image, e);
 }
 
 static int build_locked(const struct store *s, const struct recipe *recipe, const char *built,

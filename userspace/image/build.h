@@ -24,13 +24,11 @@ int build_recipe(const struct store *s, const struct recipe *recipe,
 		 struct err *e);
 
 /*
- * Turns the tree @root (an absolute path in a private directory of the store)
- * into @file beside it, reproducibly, and gives it to the store.
+ * Turns the settled tree @root (an absolute path) into an image, reproducibly,
+ * and gives it to the store. @temp is the private directory it is made in; no
+ * time in it is later than @epoch.
  */
-int build_pack(const struct store *s, const char *temp, const char *root,
+int build_pack(const struct store *s, const char *temp, const char *root, time_t epoch,
 	       struct store_image *ret_image, struct err *e);
-
-/* The epoch that replaces times of the build: SOURCE_DATE_EPOCH, or a fixed one. */
-time_t build_epoch(void);
 
 #endif

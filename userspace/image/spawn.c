@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ static const char *const PASSED[] = {
 	"http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=",
 };
 
-static void environment(const char *env[ENV_MAX], char *tmpdir)
+static void environment(const char *env[ENV_MAX], const char *const *more)
 {
 	size_t n = 0;
 
@@ -40,8 +40,8 @@ static void environment(const char *env[ENV_MAX], char *tmpdir)
 	env[n++] = "LC_ALL=C.UTF-8";
 	env[n++] = "TZ=UTC";
 	env[n++] = "DEBIAN_FRONTEND=noninteractive";
-	if (tmpdir[0])
-		env[n++] = tmpdir;
+	while (more && *more && n < ENV_MAX - 1)
+		env[n++] = *more++;
 	for (size_t i = 0; i < ARRAY_SIZE(PASSED); i++)
 		for (char **e = environ; *e; e++)
 			if (n < ENV_MAX - 1 && strncmp(*e, PASSED[i], strlen(PASSED[i])) == 0)
@@ -60,7 +60,7 @@ _Noreturn static void child_fail(const char *what)
 _Noreturn static void child(const struct spawn *sp, int out, int err, int parent_alive)
 {
 	const char *env[ENV_MAX];
-	char tmpdir[PATH_MAX] = "";
+	const struct rlimit files = {.rlim_cur = 1024, .rlim_max = 1024};
 	struct pollfd gone = {.fd = parent_alive, .events = POLLIN};
 	sigset_t none;
 
@@ -75,15 +75,16 @@ _Noreturn static void child(const struct spawn *sp, int out, int err, int parent
 	if (syscall(SYS_close_range, 3, ~0u, 0) < 0)
 		child_fail("close_range");
 	umask(022);
+	/* Package tools close every possible descriptor before each exec: keep that few. */
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		child_fail("limit descriptors");
 	if (sp->apart) {
 		if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 			child_fail("make mounts private");
 		if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 			child_fail("mount /proc");
 	}
-	if (sp->scratch)
-		snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", sp->scratch);
-	environment(env, tmpdir);
+	environment(env, sp->env);
 	execve(sp->argv[0], (char *const *)sp->argv, (char *const *)env);
 	child_fail(sp->argv[0]);
 }

@@ -19,7 +19,7 @@ struct spawn {
 	 * with it, so its directory can be removed at once.
 	 */
 	bool apart;
-	const char *scratch; /* its TMPDIR; NULL for none of its own */
+	const char *const *env; /* added to its written environment; NULL-terminated, or NULL */
 	bool wants_output; /* give its standard output in ret_output, else it is read as lines */
 	/* Called for every line of its error (and unwanted) output; may be NULL. */
 	void (*on_line)(const char *line, void *arg);

@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 
-enum { ACCOUNT_FILE_MAX = 1 << 20 };
+enum { ACCOUNT_FILE_MAX = 1 << 20, EPOCH_MIN = 1672531200 /* 2023-01-01 */ };
 
 static int make_directory(int rootfd, const struct tree_entry *t, struct err *e)
 {
@@ -171,10 +171,28 @@ static int settle_one(const FTSENT *f, time_t build_start, time_t epoch, struct 
 	return 0;
 }
 
-int tree_settle(const char *path, time_t build_start, time_t epoch, struct err *e)
+/* The newest time of a file that the build did not write. */
+static int find_epoch(const char *path, time_t build_start, time_t *ret, struct err *e)
 {
 	FTS *fts = walk_open(path, e);
-	int r = 0;
+	time_t newest = EPOCH_MIN;
+
+	if (!fts)
+		return -e->code;
+	for (FTSENT *f; (f = fts_read(fts));)
+		if (f->fts_info == FTS_F && f->fts_statp->st_mtime < build_start &&
+		    f->fts_statp->st_mtime > newest)
+			newest = f->fts_statp->st_mtime;
+	fts_close(fts);
+	*ret = newest;
+	return 0;
+}
+
+int tree_settle(const char *path, time_t build_start, time_t *ret_epoch, struct err *e)
+{
+	time_t epoch = EPOCH_MIN;
+	int r = find_epoch(path, build_start, &epoch, e);
+	FTS *fts = r < 0 ? NULL : walk_open(path, e);
 
 	if (!fts)
 		return -e->code;
@@ -188,6 +206,7 @@ int tree_settle(const char *path, time_t build_start, time_t epoch, struct err *
 			r = settle_one(f, build_start, epoch, e);
 	}
 	fts_close(fts);
+	*ret_epoch = epoch;
 	return r;
 }
 

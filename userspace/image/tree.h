@@ -37,9 +37,11 @@ int tree_furnish(const char *path, struct err *e);
 
 /*
  * Walks the tree: no setuid or setgid bit, no file capability, no device, no
- * pipe, no socket is left, and what was written since @build_start carries
- * @epoch instead.
+ * pipe, no socket is left. What was written since @build_start carries the
+ * epoch instead: the newest time that a file brought along, so that two builds
+ * of the same files agree (and Python's compiled modules still match their
+ * sources' times). Gives *ret_epoch.
  */
-int tree_settle(const char *path, time_t build_start, time_t epoch, struct err *e);
+int tree_settle(const char *path, time_t build_start, time_t *ret_epoch, struct err *e);
 
 #endif
