@@ -102,8 +102,10 @@ def keep(argv, env, timeout_s, out, err, result_path):
     r = {"status": None, "timed_out": False, "stopped": False, "left": []}
     start = time.monotonic()
     try:
-        main = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
-                                cwd=TOP, start_new_session=True, preexec_fn=unblock).pid
+        # Held on to: a dropped Popen object collects the status of a child that was quick.
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
+                                   cwd=TOP, start_new_session=True, preexec_fn=unblock)
+        main = process.pid
     except OSError as e:
         r["status"], r["error"] = 127, str(e)
         main = None
