@@ -23,6 +23,7 @@ enum {
 	CONFIG_PATH_MAX = 256,
 	CONFIG_IMAGE_MAX = 128,
 	CONFIG_GROUP_MAX = 64,
+	CONFIG_FAULT_MAX = 96,
 };
 
 /* Who is handed a key (bit set). The operator's tools see all of them. */
@@ -70,6 +71,7 @@ struct config {
 	uint32_t egress_default, egress_maximum; /* enum config_egress */
 	char egress_maximum_hosts[CONFIG_VALUE_MAX];
 	uint64_t egress_maximum_bytes; /* 0: none */
+	char fault[CONFIG_FAULT_MAX];  /* base/fault.h; "" outside tests */
 };
 
 enum config_type {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/scope.h"
 #include "wire/msg.h"
@@ -70,7 +71,9 @@ int start_receive(struct start *ret, struct err *e)
 	if (rc < 0)
 		return rc;
 	autoclose int conf = start_take_fd(ret, SFD_CONFIG);
-	return read_config(conf, &ret->config, e);
+	if (read_config(conf, &ret->config, e) < 0)
+		return -e->code;
+	return fault_arm(ret->config.fault, e);
 }
 
 int start_take_fd(struct start *s, enum supervisor_fd kind)

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -164,6 +165,7 @@ static void give(struct loop *l, struct slot *s, uint64_t req)
 	};
 
 	memcpy(w.image_digest, s->shape.image->digest, sizeof(w.image_digest));
+	fault_hit("slot.give");
 	s->state = SLOT_TAKEN;
 	s->deadline_ns = 0;
 	s->req = req;
@@ -380,6 +382,7 @@ static void on_execed(struct loop *l, struct slot *s, const struct launch_reply 
 	s->exec_ns = now_ns(CLOCK_MONOTONIC);
 	s->deadline_ns = s->exec_ns + s->limits.timeout_ms * 1000000ull;
 	s->state = SLOT_RUNNING;
+	fault_hit("started.before");
 	send_broker(l, W_STARTED, &started, sizeof(started), NULL, 0);
 	if (r->code) {
 		/* What a shell answers: 127 not found, 126 not executable (SPEC 16). */
@@ -436,6 +439,8 @@ static void from_launcher(struct loop *l, struct slot *s)
 static void settle(struct loop *l, struct slot *s)
 {
 	uint64_t *wanted = &l->wanted_req[index_of(l, s)];
+
+	fault_hit("done.before");
 	const char *text = s->fail.text[0] ? s->fail.text : "the sandbox could not be made";
 
 	if (s->owes_done && s->exec_ns && !s->fail.reason) {

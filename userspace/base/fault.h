@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORDON_BASE_FAULT_H
+#define CORDON_BASE_FAULT_H
+
+/*
+ * Fault points: labelled steps at which a test can make a daemon die, wait or
+ * fail. Armed by the configuration's `fault` key alone (never by a caller, an
+ * environment or a message), one at a time, and then said in the log:
+ *
+ *   fault = STEP:kill          SIGKILL to itself
+ *   fault = STEP:delay=MS      sleeps
+ *   fault = STEP:error=ERRNO   the step fails with that errno
+ *   ...:after=N                only from the N-th time on (default 1)
+ *
+ * Unarmed, a point costs one comparison with NULL.
+ */
+#include "base/err.h"
+
+/* 0, or -EINVAL with *e naming what is wrong in @spec; "" disarms. Borrows nothing. */
+int fault_arm(const char *spec, struct err *e);
+
+/* 0, or the errno the step is to fail with. */
+int fault_hit(const char *step);
+
+/* At a step that can fail: returns from the function when the test says so. */
+#define FAULT(step, e) \
+	do { \
+		int fault_code_ = fault_hit(step); \
+		if (fault_code_) \
+			return err_set(e, fault_code_, "fault at %s", step); \
+	} while (0)
+
+#endif
