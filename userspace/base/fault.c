@@ -80,3 +80,10 @@ int fault_hit(const char *step)
 	nanosleep(&ts, NULL);
 	return 0;
 }
+
+int fault_step(const char *step, struct err *e)
+{
+	int code = fault_hit(step);
+
+	return code ? err_set(e, code, "fault at %s", step) : 0;
+}

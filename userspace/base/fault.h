@@ -22,12 +22,7 @@ int fault_arm(const char *spec, struct err *e);
 /* 0, or the errno the step is to fail with. */
 int fault_hit(const char *step);
 
-/* At a step that can fail: returns from the function when the test says so. */
-#define FAULT(step, e) \
-	do { \
-		int fault_code_ = fault_hit(step); \
-		if (fault_code_) \
-			return err_set(e, fault_code_, "fault at %s", step); \
-	} while (0)
+/* The same as an error to hand on: 0, or -errno with *e set. */
+int fault_step(const char *step, struct err *e);
 
 #endif

@@ -185,13 +185,6 @@ static int send_build(const struct slot_maker *m, struct slot *s, struct err *e)
 	return tell(s->sock, &b, sizeof(b), fds, 2, e);
 }
 
-/* A labelled step between two that must be undone together. */
-static int step(const char *name, struct err *e)
-{
-	FAULT(name, e);
-	return 0;
-}
-
 int slot_build(const struct slot_maker *m, uint64_t id, const struct slot_shape *shape,
 	       uint32_t host_uid, struct slot *ret, struct err *e)
 {
@@ -212,19 +205,18 @@ int slot_build(const struct slot_maker *m, uint64_t id, const struct slot_shape 
 	int pair[2] = { -1, -1 };
 
 	snprintf(name, sizeof(name), "slot-%llu", (unsigned long long)id);
-	FAULT("slot.begin", e);
-	if (cgroup_make(m->cgroups, name, &s.cg, e) < 0)
+	if (fault_step("slot.begin", e) < 0 || cgroup_make(m->cgroups, name, &s.cg, e) < 0)
 		return -e->code;
-	if (step("slot.cgroup", e) < 0 || make_pipes(&s, e) < 0 || msg_pair(pair, e) < 0)
+	if (fault_step("slot.cgroup", e) < 0 || make_pipes(&s, e) < 0 || msg_pair(pair, e) < 0)
 		goto undo;
 	s.sock = pair[0];
-	if (step("slot.pipes", e) < 0 || spawn(m, &s, pair[1], e) < 0)
+	if (fault_step("slot.pipes", e) < 0 || spawn(m, &s, pair[1], e) < 0)
 		goto undo;
 	scope_close(&pair[1]);
 	pair[1] = -1;
-	if (step("slot.cloned", e) < 0 || map_ids(m, &s, e) < 0 || open_userns(&s, e) < 0 ||
-	    step("slot.mapped", e) < 0 || tell(s.sock, "g", 1, NULL, 0, e) < 0 ||
-	    send_build(m, &s, e) < 0 || step("slot.sent", e) < 0)
+	if (fault_step("slot.cloned", e) < 0 || map_ids(m, &s, e) < 0 || open_userns(&s, e) < 0 ||
+	    fault_step("slot.mapped", e) < 0 || tell(s.sock, "g", 1, NULL, 0, e) < 0 ||
+	    send_build(m, &s, e) < 0 || fault_step("slot.sent", e) < 0)
 		goto undo;
 	if (fcntl(s.sock, F_SETFL, O_NONBLOCK) < 0) {
 		err_set(e, errno, "launcher socket: %s", strerror(errno));
@@ -252,13 +244,13 @@ int slot_run(struct slot *s, struct workspaces *w, const struct w_run *run, int 
 	struct err why = { 0 };
 
 	s->limits = run->limits;
-	if (step("run.begin", &why) < 0 || cgroup_limit(&s->cg, &s->limits, &why) < 0 ||
-	    step("run.limited", &why) < 0)
+	if (fault_step("run.begin", &why) < 0 || cgroup_limit(&s->cg, &s->limits, &why) < 0 ||
+	    fault_step("run.limited", &why) < 0)
 		return err_set(e, REASON_WORKER_ERROR, "%s", why.msg);
 	autoclose int ws = workspace_get(w, run, s->userns_fd, s->host_uid, &s->ws, e);
 	if (ws < 0)
 		return ws;
-	if (step("run.workspace", &why) < 0)
+	if (fault_step("run.workspace", &why) < 0)
 		return err_set(e, REASON_WORKER_ERROR, "%s", why.msg);
 	r.fsize_bytes = s->ws.quota_bytes;
 	memcpy(r.cwd, run->cwd, sizeof(r.cwd));

@@ -202,12 +202,6 @@ static int mount_keyed(struct workspaces *w, const struct w_run *run, uint64_t q
 	return 0;
 }
 
-static int fault_at(const char *step, struct err *e)
-{
-	FAULT(step, e);
-	return 0;
-}
-
 /* A new workspace: image first, then the meta that makes it count. */
 static int make_keyed(struct workspaces *w, const struct w_run *run, struct err *e)
 {
@@ -216,7 +210,7 @@ static int make_keyed(struct workspaces *w, const struct w_run *run, struct err 
 	file_name(run->workspace_key, ".ext4", name, sizeof(name));
 	if (ext4_make(w->dir_fd, name, limits_workspace_hard_bytes(run->limits.workspace_bytes),
 		      limits_workspace_inodes(run->limits.workspace_bytes), SANDBOX_ID, e) < 0 ||
-	    fault_at("workspace.image", e) < 0 || write_meta(w, run, e) < 0) {
+	    fault_step("workspace.image", e) < 0 || write_meta(w, run, e) < 0) {
 		unlinkat(w->dir_fd, name, 0);
 		e->code = REASON_WORKER_ERROR;
 		return err_wrap(e, "workspace");
