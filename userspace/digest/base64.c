@@ -49,20 +49,23 @@ size_t base64_encode(const void *buf, size_t n, char *out)
 	return len;
 }
 
-static int value(char c, char c62, char c63)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	if (c == c62)
-		return 62;
-	return c == c63 ? 63 : -1;
-}
+/* A digit's value plus one; 0 is no digit of that alphabet. */
+#define LETTERS_AND_FIGURES \
+	['A'] = 1, ['B'] = 2, ['C'] = 3, ['D'] = 4, ['E'] = 5, ['F'] = 6, ['G'] = 7, ['H'] = 8, \
+	['I'] = 9, ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, \
+	['P'] = 16, ['Q'] = 17, ['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, \
+	['W'] = 23, ['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28, ['c'] = 29, \
+	['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36, \
+	['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40, ['o'] = 41, ['p'] = 42, ['q'] = 43, \
+	['r'] = 44, ['s'] = 45, ['t'] = 46, ['u'] = 47, ['v'] = 48, ['w'] = 49, ['x'] = 50, \
+	['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55, ['3'] = 56, ['4'] = 57, \
+	['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62
 
-static ssize_t decode(const char *text, size_t len, uint8_t *out, size_t cap, char c62, char c63)
+static const uint8_t std_values[256] = { LETTERS_AND_FIGURES, ['+'] = 63, ['/'] = 64 };
+static const uint8_t url_values[256] = { LETTERS_AND_FIGURES, ['-'] = 63, ['_'] = 64 };
+
+static ssize_t decode(const char *text, size_t len, uint8_t *out, size_t cap,
+		      const uint8_t values[256])
 {
 	uint32_t bits = 0;
 	unsigned have = 0;
@@ -71,10 +74,10 @@ static ssize_t decode(const char *text, size_t len, uint8_t *out, size_t cap, ch
 	if (len % 4 == 1)
 		return -EINVAL;
 	for (size_t i = 0; i < len; i++) {
-		int v = value(text[i], c62, c63);
-		if (v < 0)
+		uint8_t v = values[(uint8_t)text[i]];
+		if (v == 0)
 			return -EINVAL;
-		bits = bits << 6 | (uint32_t)v;
+		bits = bits << 6 | (v - 1u);
 		have += 6;
 		if (have < 8)
 			continue;
@@ -89,7 +92,7 @@ static ssize_t decode(const char *text, size_t len, uint8_t *out, size_t cap, ch
 
 ssize_t base64url_decode(const char *text, size_t len, uint8_t *out, size_t cap)
 {
-	return decode(text, len, out, cap, '-', '_');
+	return decode(text, len, out, cap, url_values);
 }
 
 ssize_t base64_decode(const char *text, size_t len, uint8_t *out, size_t cap)
@@ -98,5 +101,5 @@ ssize_t base64_decode(const char *text, size_t len, uint8_t *out, size_t cap)
 		return -EINVAL;
 	for (int pad = 0; pad < 2 && len && text[len - 1] == '='; pad++)
 		len--;
-	return decode(text, len, out, cap, '+', '/');
+	return decode(text, len, out, cap, std_values);
 }

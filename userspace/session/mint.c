@@ -48,6 +48,10 @@ static const char *const blanks[] = {
 /* Bytes of the blank at the start (or end) of @text, 0 when there is none. */
 static size_t blank_at(const char *text, size_t len, bool at_end)
 {
+	uint8_t edge = len ? (uint8_t)text[at_end ? len - 1 : 0] : 'x';
+
+	if (edge > ' ' && edge < 0x80) /* nearly always */
+		return 0;
 	for (size_t i = 0; i < sizeof(blanks) / sizeof(blanks[0]); i++) {
 		size_t n = strlen(blanks[i]);
 		if (n <= len && memcmp(at_end ? text + len - n : text, blanks[i], n) == 0)
