@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The job programs (E6): attached once to an instance's jobs directory. They
+ * meter every packet of a sandbox, both ways, per command and per token, and
+ * deny by default. Thin: fetch, ask include/abi, count, answer. Which slot a
+ * packet belongs to is the ancestor of its socket's cgroup at slot_level, so a
+ * child cgroup is judged as its slot.
+ *
+ * The userspace twin is worker/egress_kernel.c; nobody else touches the maps.
+ */
+#include "vmlinux.h"
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "abi/egress_match.h"
+
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define IP_FRAGMENT 0x3fff /* MF and offset */
+#define TCP_RST 0x04
+
+const volatile __u32 slot_level;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EGRESS_SLOTS_MAX);
+	__type(key, __u64);
+	__type(value, struct egress_slot);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, EGRESS_TOKENS_MAX);
+	__type(key, __u32);
+	__type(value, struct egress_token);
+} tokens SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 * 1024);
+} events SEC(".maps");
+
+/* Says once per command that its token has met its budget; a full ring tries again. */
+static __always_inline void report_over(struct egress_slot *slot, __u64 id)
+{
+	struct egress_event *ev;
+
+	if (slot->is_over)
+		return;
+	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
+	if (!ev)
+		return;
+	ev->cgroup_id = id;
+	bpf_ringbuf_submit(ev, 0);
+	slot->is_over = 1;
+}
+
+/* fetch_add first and undo: two packets at once can never both pass the last byte. */
+static __always_inline int charge(const struct egress_slot *slot, __u64 len)
+{
+	__u32 index = slot->token;
+	struct egress_token *token = bpf_map_lookup_elem(&tokens, &index);
+	__u64 old;
+
+	if (!index || !token)
+		return 0;
+	old = __sync_fetch_and_add(&token->used, len);
+	if (old + len <= token->budget)
+		return 1;
+	__sync_fetch_and_add(&token->used, -len);
+	return 0;
+}
+
+/* The four bytes of ports and the flags of a TCP header that starts @at bytes in. */
+static __always_inline int tcp_fields(struct __sk_buff *skb, __u32 at, __be16 ports[2], __u8 *flags)
+{
+	return bpf_skb_load_bytes(skb, at, ports, 4) == 0 &&
+	       bpf_skb_load_bytes(skb, at + 13, flags, 1) == 0;
+}
+
+static __always_inline int judge4(struct __sk_buff *skb, struct egress_slot *slot, __u64 id,
+				  const struct iphdr *ip, int is_out)
+{
+	__u32 remote = bpf_ntohl(is_out ? ip->daddr : ip->saddr);
+	__be16 ports[2];
+	__u8 flags;
+
+	if ((bpf_ntohs(ip->frag_off) & IP_FRAGMENT) || ip->protocol != EGRESS_PROTO_TCP ||
+	    !tcp_fields(skb, ip->ihl * 4, ports, &flags))
+		return 0;
+	if (!egress_reach_gateway(remote, bpf_ntohs(ports[is_out ? 1 : 0]), ip->protocol, slot))
+		return 0;
+	/* A reset carries nothing and is what ends a connection promptly: never held back. */
+	if (!(flags & TCP_RST) && !charge(slot, skb->len)) {
+		report_over(slot, id);
+		return 0;
+	}
+	__sync_fetch_and_add(is_out ? &slot->out_bytes : &slot->in_bytes, skb->len);
+	__sync_fetch_and_add(is_out ? &slot->out_packets : &slot->in_packets, 1);
+	return 1;
+}
+
+static __always_inline int judge(struct __sk_buff *skb, int is_out)
+{
+	struct egress_slot *slot;
+	struct ipv6hdr ip6;
+	struct iphdr ip;
+	__u64 id;
+	int pass = 0;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0)
+			return 0;
+		if (address4_loopback(bpf_ntohl(is_out ? ip.daddr : ip.saddr)))
+			return 1;
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (bpf_skb_load_bytes(skb, 0, &ip6, sizeof(ip6)) < 0)
+			return 0;
+		if (address6_loopback((const __u8 *)(is_out ? &ip6.daddr : &ip6.saddr)))
+			return 1;
+	} else {
+		return 0;
+	}
+	id = bpf_skb_ancestor_cgroup_id(skb, slot_level);
+	slot = bpf_map_lookup_elem(&slots, &id);
+	if (!slot)
+		return 0;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		pass = judge4(skb, slot, id, &ip, is_out);
+	if (!pass)
+		__sync_fetch_and_add(&slot->denied, 1);
+	return pass ? 1 : 0;
+}
+
+SEC("cgroup_skb/egress")
+int meter_out(struct __sk_buff *skb)
+{
+	return judge(skb, 1);
+}
+
+SEC("cgroup_skb/ingress")
+int meter_in(struct __sk_buff *skb)
+{
+	return judge(skb, 0);
+}
+
+static __always_inline struct egress_slot *current_slot(__u64 *ret_id)
+{
+	*ret_id = bpf_get_current_ancestor_cgroup_id(slot_level);
+	return bpf_map_lookup_elem(&slots, ret_id);
+}
+
+static __always_inline int refuse(struct egress_slot *slot)
+{
+	if (slot)
+		__sync_fetch_and_add(&slot->denied, 1);
+	return 0;
+}
+
+/* An exhausted token fails here, at once, instead of hanging in SYN retries. */
+static __always_inline int may_connect4(__u32 remote, __u16 port, __u8 protocol)
+{
+	struct egress_token *token;
+	struct egress_slot *slot;
+	__u32 index;
+	__u64 id;
+
+	if (egress_connect4_loopback(remote))
+		return 1;
+	slot = current_slot(&id);
+	if (!slot || !egress_reach_gateway(remote, port, protocol, slot))
+		return refuse(slot);
+	index = slot->token;
+	token = bpf_map_lookup_elem(&tokens, &index);
+	if (!index || !token || token->used >= token->budget || slot->is_over)
+		return refuse(slot);
+	return 1;
+}
+
+static __always_inline int may_connect6(const __u8 *remote, __u16 port, __u8 protocol)
+{
+	__u64 id;
+
+	if (egress_connect6_loopback(remote))
+		return 1;
+	if (address6_mapped(remote))
+		return may_connect4(address_be32(remote + 12), port, protocol);
+	return refuse(current_slot(&id));
+}
+
+static __always_inline void remote6(const struct bpf_sock_addr *ctx, __u32 out[4])
+{
+	out[0] = ctx->user_ip6[0];
+	out[1] = ctx->user_ip6[1];
+	out[2] = ctx->user_ip6[2];
+	out[3] = ctx->user_ip6[3];
+}
+
+SEC("cgroup/connect4")
+int connect4(struct bpf_sock_addr *ctx)
+{
+	return may_connect4(bpf_ntohl(ctx->user_ip4), bpf_ntohs(ctx->user_port), ctx->protocol);
+}
+
+SEC("cgroup/connect6")
+int connect6(struct bpf_sock_addr *ctx)
+{
+	__u32 remote[4];
+
+	remote6(ctx, remote);
+	return may_connect6((const __u8 *)remote, bpf_ntohs(ctx->user_port), ctx->protocol);
+}
+
+SEC("cgroup/sendmsg4")
+int sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return may_connect4(bpf_ntohl(ctx->user_ip4), bpf_ntohs(ctx->user_port), ctx->protocol);
+}
+
+SEC("cgroup/sendmsg6")
+int sendmsg6(struct bpf_sock_addr *ctx)
+{
+	__u32 remote[4];
+
+	remote6(ctx, remote);
+	return may_connect6((const __u8 *)remote, bpf_ntohs(ctx->user_port), ctx->protocol);
+}
+
+SEC("cgroup/bind4")
+int bind4(struct bpf_sock_addr *ctx)
+{
+	__u64 id;
+
+	return egress_bind4_allowed(bpf_ntohl(ctx->user_ip4)) ? 1 : refuse(current_slot(&id));
+}
+
+SEC("cgroup/bind6")
+int bind6(struct bpf_sock_addr *ctx)
+{
+	__u32 local[4];
+	__u64 id;
+
+	remote6(ctx, local);
+	return egress_bind6_allowed((const __u8 *)local) ? 1 : refuse(current_slot(&id));
+}
+
+SEC("cgroup/sock_create")
+int sock_create(struct bpf_sock *ctx)
+{
+	__u64 id;
+
+	return egress_socket_allowed(ctx->family, ctx->type, ctx->protocol) ?
+		       1 : refuse(current_slot(&id));
+}
+
+char LICENSE[] SEC("license") = "GPL";

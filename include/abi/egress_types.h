@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later OR Apache-2.0 */
+#ifndef CORDON_ABI_EGRESS_TYPES_H
+#define CORDON_ABI_EGRESS_TYPES_H
+
+/*
+ * What the egress programs and their userspace twin (worker/egress_kernel.c)
+ * share: the values of the maps and the events. Addresses and ports are in
+ * host order.
+ */
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define EGRESS_SLOTS_MAX 4096
+#define EGRESS_TOKENS_MAX 16384
+#define EGRESS_PORTS 2
+
+/*
+ * Map `slots`: kernel id of a slot's cgroup directory -> this. No entry: only
+ * loopback is reachable. Written whole before the command starts and removed
+ * when it has ended; in between only the programs add to the counters.
+ */
+struct egress_slot {
+	__u32 token;	/* index into `tokens`; 0 is never one */
+	__u32 gateway;	/* IPv4 */
+	__u16 ports[EGRESS_PORTS]; /* 0: none */
+	__u32 is_over;	/* the ceiling has refused something; reported once */
+	__u64 out_bytes, out_packets; /* from the sandbox, as IP packets with their headers */
+	__u64 in_bytes, in_packets;
+	__u64 denied; /* packets, connects, binds and sockets refused */
+};
+
+/*
+ * Map `tokens`: index -> this; an mmap'ed array, so that a budget can change
+ * without a race against the programs' additions to @used.
+ */
+struct egress_token {
+	__u64 budget; /* bytes over the life of the token; 0: nothing passes */
+	__u64 used;
+};
+
+/* Ring `events`. */
+struct egress_event {
+	__u64 cgroup_id; /* of the slot whose token has met its budget */
+};
+
+/* Map `gateway_exempt` of the second ring: who may be dialled although protected. */
+struct egress_exempt {
+	__u8 address[16]; /* IPv4 as ::ffff:a.b.c.d */
+	__u16 port;	  /* 0: any */
+	__u16 pad;
+};
+
+/* Trie `gateway_ranges` of the second ring: protected beyond the list. */
+struct egress_range {
+	__u32 bits; /* of the sixteen bytes */
+	__u8 address[16];
+};
+
+#ifndef __VMLINUX_H__
+#include <assert.h>
+static_assert(sizeof(struct egress_slot) == 56, "egress_slot");
+static_assert(sizeof(struct egress_token) == 16, "egress_token");
+static_assert(sizeof(struct egress_exempt) == 20, "egress_exempt");
+static_assert(sizeof(struct egress_range) == 20, "egress_range");
+#endif
+
+#endif
