@@ -121,6 +121,22 @@ static void reset_inherited(void)
 	write_file("/proc/self/oom_score_adj", "500");
 }
 
+/* The id maps are written: become root of this namespace, and of nothing else. */
+static void become_root(void)
+{
+	struct failure f = { 0 };
+	char go;
+
+	if (recv(LAUNCHER_FD, &go, 1, 0) != 1)
+		_exit(0);
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) {
+		fail(&f, errno, "ids");
+		die(&f);
+	}
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+}
+
 static void build(void)
 {
 	struct launch_build b;
@@ -228,7 +244,7 @@ static void reap(pid_t command)
 int main(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	become_root();
 	build();
 	pid_t command = run();
 	if (command > 0)

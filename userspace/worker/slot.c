@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -80,25 +82,45 @@ static int map_ids(const struct slot_maker *m, const struct slot *s, struct err 
 }
 
 /*
- * The child's side of the clone: into the v1 directories, then a cgroup
- * namespace rooted there, then the launcher. Async-signal-safe calls only; a
- * failure shows as the launcher's death.
+ * Every capability of the new user namespace into the ambient set: they
+ * survive the exec although no id is mapped yet. The launcher drops them all.
  */
-static void child(const struct slot_maker *m, const struct cgroup *cg, int sock)
+static int keep_capabilities(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2];
+
+	if (syscall(SYS_capget, &h, d) < 0)
+		return -1;
+	d[0].inheritable = d[0].permitted;
+	d[1].inheritable = d[1].permitted;
+	if (syscall(SYS_capset, &h, d) < 0)
+		return -1;
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if ((d[cap / 32].permitted & 1u << cap % 32) &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			return -1;
+	return 0;
+}
+
+/*
+ * The child's side of the clone: into the v1 directories, then a cgroup
+ * namespace rooted there, then the launcher. It runs in the worker's memory:
+ * system calls only, nothing kept. A failure shows as the launcher's death.
+ */
+__attribute__((noreturn)) static void child(const struct slot_maker *m, const struct cgroup *cg,
+					    int sock)
 {
 	static const char *const argv[] = { "cordon-init", NULL };
 	static const char *const envp[] = { NULL };
-	char go;
 
 	for (int t = 0; t < CG_TREES_MAX; t++)
 		if (cg->tasks_fds[t] >= 0 && write(cg->tasks_fds[t], "0", 1) != 1)
 			_exit(120);
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		_exit(121);
-	if (recv(sock, &go, 1, 0) != 1) /* the id maps are written */
+	if (keep_capabilities() < 0)
 		_exit(122);
-	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-		_exit(123);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		_exit(124);
@@ -113,6 +135,36 @@ static void child(const struct slot_maker *m, const struct cgroup *cg, int sock)
 	_exit(127);
 }
 
+/*
+ * clone3 as vfork does it: the child borrows this memory and stack until its
+ * exec, so no page table is copied and the worker takes no copy-on-write fault
+ * afterwards. A function of its own, so that nothing of the caller's frame is
+ * live in the child's path; the system call is made here and not by libc's
+ * wrapper, whose frame the child would overwrite.
+ */
+__attribute__((noinline)) static long clone_slot(struct clone_args *args, const struct slot_maker *m,
+						 const struct cgroup *cg, int sock)
+{
+	long ret;
+
+#ifdef __x86_64__
+	args->flags |= CLONE_VM | CLONE_VFORK;
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"((long)SYS_clone3), "D"(args), "S"(sizeof(*args))
+			 : "rcx", "r11", "memory");
+	if (ret < 0) {
+		errno = (int)-ret;
+		ret = -1;
+	}
+#else
+	ret = syscall(SYS_clone3, args, sizeof(*args));
+#endif
+	if (ret == 0)
+		child(m, cg, sock);
+	return ret;
+}
+
 static int spawn(const struct slot_maker *m, struct slot *s, int child_sock, struct err *e)
 {
 	struct clone_args args = {
@@ -122,12 +174,10 @@ static int spawn(const struct slot_maker *m, struct slot *s, int child_sock, str
 		.exit_signal = SIGCHLD,
 		.cgroup = (uint64_t)s->cg.dir_fds[0],
 	};
-	long pid = syscall(SYS_clone3, &args, sizeof(args));
+	long pid = clone_slot(&args, m, &s->cg, child_sock);
 
 	if (pid < 0)
 		return err_set(e, errno, "clone: %s", strerror(errno));
-	if (pid == 0)
-		child(m, &s->cg, child_sock);
 	s->pid = (pid_t)pid;
 	return 0;
 }
