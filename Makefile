@@ -135,8 +135,9 @@ unit: $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)
 system: all
 	@$(PYTHON) tests/run.py --build $(O) $(or $(T),$(sort $(wildcard tests/system/test_*)))
-lint: all
+lint: all $(ROOMS:%=$(O)/lib%.a)
 	@$(foreach r,$(ROOMS),tests/lint/layers.sh $(r) '$(uses_$(r))' $(O)/$(call where,$(r)) &&) tests/lint/pure.sh $(O)
+	@tests/lint/headers.sh $(O) && tests/lint/spdx.sh && tests/lint/map.py && tests/lint/claims.py
 bench: all
 	@$(PYTHON) tests/bench/run.py --build $(O) $(T)
 

@@ -44,7 +44,7 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_OFF = 3 };
 
 struct arguments {
 	const char *root;
-	bool is_foreground;
+	bool is_foreground, is_json;
 };
 
 static int complain(int status, const struct err *e)
@@ -58,6 +58,8 @@ static int read_arguments(int argc, char **argv, struct arguments *ret)
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, 'r' },
 		{ "foreground", no_argument, NULL, 'f' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
 	};
@@ -69,6 +71,10 @@ static int read_arguments(int argc, char **argv, struct arguments *ret)
 			ret->root = optarg;
 		else if (c == 'f')
 			ret->is_foreground = true;
+		else if (c == 'j')
+			ret->is_json = true;
+		else if (c == 'h')
+			return puts("cordon up [--foreground] [--json] [--root DIR]"), -1;
 		else if (c == 'v')
 			return puts("cordond " VERSION), -1;
 		else
@@ -318,5 +324,7 @@ int main(int argc, char **argv)
 		status = read_plane(&a, &plane);
 	if (status == 0)
 		status = a.is_foreground ? run_foreground(&plane) : run_detached(&plane);
+	if (status == 0 && a.is_json && !a.is_foreground)
+		printf("{\"state\":\"up\",\"instance\":\"%s\"}\n", plane.instance);
 	return status < 0 ? 0 : status;
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command's result means to a shell (SPEC 16) and how it is shown.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/relay.h"
+#include "digest/base64.h"
+#include "json/json.h"
+
+static const struct {
+	const char *termination;
+	int status;
+	const char *meaning;
+} ends[] = {
+	{ "timeout", 124, NULL },
+	{ "output_cap_exceeded", 125, "a stream went beyond its cap" },
+	{ "disk_quota_exceeded", 125, "the workspace is above its quota or out of inodes" },
+	{ "worker_error", 125, "the plane failed while the command ran" },
+};
+
+static void print_denied(const json_t *result)
+{
+	const json_t *egress = json_object_get(result, "egress"), *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(egress, "denied"), i, d) {
+		const char *host = cli_text(d, "host"), *reason = cli_text(d, "reason");
+		fprintf(stderr, "cordon: denied %s:%lld %s\n", host ? host : "-",
+			(long long)json_integer_value(json_object_get(d, "port")),
+			reason ? reason : "-");
+	}
+}
+
+/* `cordon: REASON: text`, where text is the plane's own if it gave one. */
+static int say(const json_t *result, const char *code, const char *meaning, int status)
+{
+	const char *text = cli_text(result, "text");
+
+	if (status == 125)
+		fprintf(stderr, "cordon: %s: %s\n", code, text ? text : meaning);
+	return status;
+}
+
+static int status_of(const json_t *result)
+{
+	const char *reason = cli_text(result, "reason");
+	const char *termination = cli_text(result, "termination");
+	const json_t *code = json_object_get(result, "exitCode");
+	const json_t *sig = json_object_get(result, "signal");
+
+	if (reason) {
+		const struct reason_row *row = reason_row(reason_from_code(reason));
+		return say(result, reason, row->meaning, row->exit_status);
+	}
+	for (size_t i = 0; termination && i < ARRAY_SIZE(ends); i++)
+		if (strcmp(termination, ends[i].termination) == 0)
+			return say(result, termination, ends[i].meaning, ends[i].status);
+	if (termination && strcmp(termination, "exited") == 0 && json_is_integer(sig) &&
+	    json_integer_value(sig) > 0)
+		return 128 + (int)json_integer_value(sig);
+	if (termination && strcmp(termination, "exited") == 0 && json_is_integer(code))
+		return (int)json_integer_value(code);
+	return say(result, reason_code(REASON_WORKER_ERROR), "a result without an end", 125);
+}
+
+int result_status(const json_t *result, bool is_verbose)
+{
+	if (is_verbose)
+		print_denied(result);
+	return status_of(result);
+}
+
+static int put_stream(json_t *result, const char *name, const struct relay_buffer *b)
+{
+	char b64_name[16];
+	const char *at = b->at ? b->at : "";
+
+	snprintf(b64_name, sizeof(b64_name), "%sB64", name);
+	json_t *string = json_stringn(at, b->len); /* NULL: not UTF-8 */
+	if (string)
+		return json_object_set_new(result, name, string);
+	autofree char *text = malloc(BASE64_MAX(b->len));
+	if (!text)
+		return -1;
+	base64_encode(at, b->len, text);
+	json_object_del(result, name);
+	return json_object_set_new(result, b64_name, json_string(text));
+}
+
+int result_print(json_t *result, const struct relay_buffer kept[2])
+{
+	if (put_stream(result, "stdout", &kept[0]) < 0 || put_stream(result, "stderr", &kept[1]) < 0)
+		return STATUS_FAILED;
+	return cli_print_json(result);
+}
+
+json_t *result_refused(const char *reason, const char *text)
+{
+	static const char *const nulls[] = {
+		"exitCode",	   "signal",	  "termination",     "oomKilled",   "stdout",
+		"stderr",	   "stdoutTruncated", "stderrTruncated", "wallMs", "imageDigest",
+		"workspaceKb",	   "limits",	  "egress",	     "guards",	    "receipt",
+	};
+	json_t *v = json_object();
+
+	json_object_set_new(v, "jobId", json_null());
+	json_object_set_new(v, "commandId", json_null());
+	json_object_set_new(v, "decision", json_string("denied"));
+	json_add_text(v, "reason", reason);
+	json_add_text(v, "text", text);
+	for (size_t i = 0; i < ARRAY_SIZE(nulls); i++)
+		json_object_set_new(v, nulls[i], json_null());
+	json_object_set_new(v, "untrusted", json_true());
+	return v;
+}

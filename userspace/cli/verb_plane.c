@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cordon down, reload, health, config: the plane as a whole. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/http.h"
+#include "cli/input.h"
+#include "cli/table.h"
+#include "json/json.h"
+#include "proto/control.h"
+#include "proto/supervisor.h"
+#include "wire/msg.h"
+
+/* A connection to cordond's own socket. -ENOENT or -ECONNREFUSED: it does not run. */
+static int control_connect(const struct places *p, struct err *e)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(a.sun_path, p->control); /* places_init checked its length */
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return err_set(e, errno, "'%s': %s", p->control, strerror(errno));
+	return take_fd(&fd);
+}
+
+/* Waits for C_RESULT. 0, or its code with its words. */
+static int control_result(int fd, struct msg *m, struct err *e)
+{
+	struct s_result r;
+	int rc = msg_recv(fd, m, e);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : err_set(e, EPIPE, "cordond hung up");
+	if (m->type != C_RESULT || m->len != sizeof(r))
+		return err_set(e, EPROTO, "cordond's answer is malformed");
+	memcpy(&r, m->body, sizeof(r));
+	r.text[sizeof(r.text) - 1] = '\0';
+	return r.code ? err_set(e, r.code, "%s", r.text) : 0;
+}
+
+/* Sends one order and waits for its end. With @until_gone also for cordond's. */
+static int order(const struct places *p, enum control_msg what, const void *body, size_t len,
+		 bool until_gone, struct err *e)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	autofree struct msg *m = malloc(sizeof(*m));
+	autoclose int fd = m ? control_connect(p, e) : err_set(e, ENOMEM, "out of memory");
+
+	if (fd < 0)
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return err_set(e, errno, "peer: %s", strerror(errno));
+	autoclose int pidfd = until_gone ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
+	if (msg_send(fd, (uint16_t)what, body, len, NULL, 0, e) < 0 ||
+	    control_result(fd, m, e) < 0)
+		return -e->code;
+	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
+	if (pidfd >= 0)
+		poll(&gone, 1, 10000);
+	return 0;
+}
+
+static bool is_down(const struct err *e)
+{
+	return e->code == ENOENT || e->code == ECONNREFUSED;
+}
+
+struct down_options {
+	struct option_number drain;
+};
+
+static const struct option down_rows[] = {
+	OPTION(struct down_options, drain, "drain", 0, OPTION_MILLI, "S",
+	       "let running commands end for so many seconds"),
+};
+
+int verb_down(struct invocation *in)
+{
+	struct down_options o = { 0 };
+	struct places p;
+	struct err e;
+	int status;
+
+	if (cli_options(in, down_rows, ARRAY_SIZE(down_rows), &o, NULL, &status) ||
+	    input_no_more(in, &status))
+		return status;
+	if (o.drain.value > 86400000) {
+		err_set(&e, EINVAL, "'--drain' is more than a day");
+		return cli_refuse_options(&e);
+	}
+	struct c_down d = { .drain_ms = (uint32_t)o.drain.value };
+	status = cli_places(in, &p);
+	if (status)
+		return status;
+	if (order(&p, C_DOWN, &d, sizeof(d), true, &e) == 0)
+		return 0;
+	if (!is_down(&e))
+		return cli_fail(STATUS_FAILED, &e);
+	fputs("cordon: not up\n", stderr);
+	return 0;
+}
+
+int verb_reload(struct invocation *in)
+{
+	struct places p;
+	struct err e;
+	int status;
+
+	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+		return status;
+	status = cli_places(in, &p);
+	if (status)
+		return status;
+	if (order(&p, C_RELOAD, NULL, 0, false, &e) == 0)
+		return 0;
+	if (is_down(&e))
+		err_set(&e, e.code, "not up");
+	return cli_fail(STATUS_FAILED, &e);
+}
+
+/* --- Health (R3): works without a daemon */
+
+static json_t *state_object(const char *state, const char *text)
+{
+	json_t *v = json_object();
+
+	json_add_text(v, "state", state);
+	json_add_text(v, "text", text);
+	return v;
+}
+
+static int print_health(const struct invocation *in, const json_t *v)
+{
+	const char *state = cli_text(v, "state");
+
+	if (in->common.is_json)
+		cli_print_json(v);
+	else
+		table_print_object(v);
+	if (state && strcmp(state, "ready") == 0)
+		return 0;
+	return state && strcmp(state, "disabled") == 0 ? STATUS_OFF : STATUS_FAILED;
+}
+
+int verb_health(struct invocation *in)
+{
+	autofree char *text = NULL;
+	struct places p;
+	struct err e, why;
+	size_t len;
+	int status;
+
+	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+		return status;
+	status = cli_places(in, &p);
+	if (status)
+		return status;
+	int rc = http_call(p.socket, "GET", "/v1/health", NULL, 0, &text, &len, &e);
+	if (rc < 0) {
+		enum reason r = cli_unreachable(&p, &e, &why);
+		auto_json json_t *v = state_object(
+			r == REASON_PLANE_DISABLED ? "disabled" : "unavailable", why.msg);
+		return print_health(in, v);
+	}
+	auto_json json_t *v = json_parse_strict(text, len, 16, &e);
+	if (!v)
+		return cli_fail(STATUS_FAILED, &e);
+	return print_health(in, v);
+}
+
+/* --- The configuration's keys, from their table */
+
+int verb_config(struct invocation *in)
+{
+	size_t n;
+	const struct config_key *k = config_keys(&n);
+	int status;
+
+	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+		return status;
+	for (size_t i = 0; i < n; i++) {
+		printf("# %s", k[i].help);
+		for (size_t w = 0; k[i].words && k[i].words[w]; w++)
+			printf("%s%s", w ? " | " : " Values: ", k[i].words[w]);
+		printf("%s\n# %s = %s\n\n",
+		       k[i].readers & AT_START_ONLY ? " Takes effect at a start." : "", k[i].name,
+		       k[i].preset);
+	}
+	return 0;
+}

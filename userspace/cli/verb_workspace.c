@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cordon workspace: the workspaces that outlive their commands. */
+#include <string.h>
+
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/http.h"
+#include "cli/input.h"
+#include "cli/table.h"
+#include "json/json.h"
+
+static int list(struct invocation *in)
+{
+	static const struct column columns[] = {
+		{ "KEY", "key" },     { "USED", "usedBytes" }, { "QUOTA", "quotaBytes" },
+		{ "IN USE", "inUse" }, { "LOST", "lost" },     { "LABEL", "label" },
+	};
+	auto_json json_t *answer = NULL;
+	int status;
+
+	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+		return status;
+	status = cli_call(in, "GET", "/v1/workspaces", NULL, &answer);
+	if (status)
+		return status;
+	if (in->common.is_json)
+		return cli_print_json(answer);
+	table_print(table_rows(answer), columns, ARRAY_SIZE(columns));
+	return 0;
+}
+
+static int rm(struct invocation *in)
+{
+	auto_json json_t *answer = NULL;
+	char path[HTTP_PATH_MAX] = "/v1/workspaces/";
+	struct err e;
+	int status;
+
+	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_want(in, 1, "KEY", &status))
+		return status;
+	if (http_add_part(path, in->argv[0], &e) < 0)
+		return cli_refuse_options(&e);
+	status = cli_call(in, "DELETE", path, NULL, &answer);
+	if (!status && in->common.is_json)
+		status = cli_print_json(answer);
+	return status;
+}
+
+const struct verb workspace_verbs[] = {
+	{ "list", "", "list workspaces", list, NULL, NULL },
+	{ "rm", "KEY", "remove one that is not in use", rm, NULL, NULL },
+	{ 0 },
+};
