@@ -101,9 +101,11 @@ enum ledger_msg {
 
 	L_RESULT, /* ledger -> broker: head + JSON */
 	L_OK,	  /* ledger -> broker: head alone */
-	L_ERROR,  /* ledger -> broker: head + {"error": "invalid" | "unavailable" | "not_found" | "conflict", "text": S} */
+	/* ledger -> broker: head + {"error": "invalid" | "unavailable" | "conflict", "text": S} */
+	L_ERROR,
 
-	/* ledger -> broker, once per connection: head (req 0) + {"mode": "required" | "default", "lastSequence": N} */
+	/* ledger -> broker, once per connection: head (req 0) + {"mode": "required" | "default",
+	 * "lastSequence": N} */
 	L_READY,
 
 	/*
@@ -120,7 +122,9 @@ enum ledger_msg {
 	 * the consumer has not acknowledged.
 	 */
 	L_EXPORT,
-	L_ACK,	       /* {"consumer": ID, "sequence": N} -> L_OK; never moves back; beyond the last row: "conflict" */
+	/* {"consumer": ID, "sequence": N} -> L_OK; never moves back; beyond the last row, or a
+	 * consumer that never exported: "conflict" */
+	L_ACK,
 	L_EXPORT_DROP, /* {"consumer": ID} -> L_OK: the consumer is gone for good */
 
 	/*
@@ -158,6 +162,14 @@ enum ledger_msg {
 	 */
 	L_KEEP,
 	L_KEPT,
+
+	/*
+	 * Retention (A5): {"beforeMs": N since the epoch} -> L_RESULT {"removed": N, "upto": N,
+	 * "more": bool}: rows older than that go, from the beginning, under a signed cut; never one
+	 * that a consumer has not acknowledged. Some thousand at a time: ask again while more.
+	 * "conflict": a row that would go is not intact; nothing was removed.
+	 */
+	L_RETAIN,
 
 	L_MSG_COUNT
 };

@@ -25,8 +25,8 @@ const char audit_schema_sql[] =
 	" timeUs INTEGER NOT NULL, keyVersion INTEGER NOT NULL, mac BLOB NOT NULL) STRICT;"
 	/* `required` mode: what was let run and has no row yet */
 	"CREATE TABLE IF NOT EXISTS intents("
-	" id INTEGER PRIMARY KEY AUTOINCREMENT, broker TEXT NOT NULL, body TEXT NOT NULL,"
-	" keyVersion INTEGER NOT NULL, mac BLOB NOT NULL) STRICT;"
+	" id INTEGER PRIMARY KEY, timeUs INTEGER NOT NULL, broker TEXT NOT NULL,"
+	" body TEXT NOT NULL, keyVersion INTEGER NOT NULL, mac BLOB NOT NULL) STRICT;"
 	"CREATE TABLE IF NOT EXISTS receipts("
 	" jobId TEXT NOT NULL, commandId TEXT NOT NULL, sequence INTEGER NOT NULL,"
 	" organizationId TEXT NOT NULL, userId TEXT NOT NULL, receipt TEXT NOT NULL,"

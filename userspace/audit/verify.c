@@ -151,8 +151,7 @@ int audit_verifier_new(sqlite3 *db, const struct secret_set *keys, const struct 
 	return 0;
 }
 
-/* True when every column has the type that the ledger writes. */
-static bool read_row(sqlite3_stmt *s, struct audit_row *row, uint8_t chain[DIGEST_LEN])
+bool audit_row_columns_read(sqlite3_stmt *s, struct audit_row *row, uint8_t chain[DIGEST_LEN])
 {
 	row->sequence = (uint64_t)sqlite3_column_int64(s, FIELD_SEQUENCE);
 	row->time_us = sqlite3_column_int64(s, FIELD_TIME);
@@ -198,7 +197,7 @@ static bool check_row(struct audit_verifier *v)
 	uint64_t expected = v->r.last.sequence + 1;
 	uint8_t chain[DIGEST_LEN], link[DIGEST_LEN];
 	struct audit_row row;
-	bool typed = read_row(v->rows, &row, chain);
+	bool typed = audit_row_columns_read(v->rows, &row, chain);
 	unsigned long long at = row.sequence;
 
 	if (row.sequence < expected || (int64_t)row.sequence < 1)

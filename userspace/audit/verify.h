@@ -15,6 +15,7 @@
 #include "base/err.h"
 
 struct sqlite3;
+struct sqlite3_stmt;
 struct secret_set;
 
 enum audit_verdict {
@@ -62,6 +63,14 @@ const struct audit_result *audit_verifier_result(const struct audit_verifier *v)
 
 void audit_verifier_free(struct audit_verifier *v);
 DEFINE_CLEANUP(audit_verifier)
+
+/*
+ * The row under the cursor of a statement over audit_row_columns, its texts
+ * borrowed from it, and its stored link. False: a column has not the type that
+ * the ledger writes; sequence, time and key version are set all the same.
+ */
+bool audit_row_columns_read(struct sqlite3_stmt *s, struct audit_row *ret,
+			    uint8_t ret_chain[DIGEST_LEN]);
 
 /* The object of L_VERIFY's answer and of `audit verify --json`; NULL: out of memory. */
 json_t *audit_result_json(const struct audit_result *r);

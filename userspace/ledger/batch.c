@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of requests, and how a batch of them meets the database. Does not
+ * read or write the socket.
+ */
+#include "ledger/batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/scope.h"
+#include "json/json.h"
+
+enum route_flag {
+	WRITES = 1u << 0,
+	READS = 1u << 1, /* may give a long answer */
+	NO_STORE = 1u << 2, /* answers while the database is down */
+	BEFORE_HELLO = 1u << 3,
+	SPOOLED = 1u << 4,
+};
+
+static const struct route {
+	request_fn *run;
+	unsigned flags;
+} routes[L_MSG_COUNT] = {
+	[L_HELLO] = { request_hello, WRITES | BEFORE_HELLO },
+	[L_ROW] = { request_row, WRITES | SPOOLED },
+	[L_INTENT] = { request_intent, WRITES },
+	[L_RECEIPT] = { request_receipt, READS },
+	[L_COMMAND_ID] = { request_command_id, WRITES },
+	[L_QUERY] = { request_query, READS },
+	[L_EXPORT] = { request_export, WRITES | READS },
+	[L_ACK] = { request_ack, WRITES },
+	[L_EXPORT_DROP] = { request_export_drop, WRITES },
+	[L_RETAIN] = { request_retain, WRITES },
+	[L_VERIFY] = { request_verify, NO_STORE },
+	[L_HEALTH] = { request_health, NO_STORE },
+	[L_NONCE] = { request_nonce, WRITES },
+	[L_RUN_SET] = { request_run_set, WRITES },
+	[L_RUN_GET] = { request_run_get, READS },
+	[L_RUN_LIST] = { request_run_list, READS },
+	[L_RUN_DROP] = { request_run_drop, WRITES },
+	[L_KEEP] = { request_keep, WRITES },
+	[L_KEPT] = { request_kept, READS },
+};
+
+uint64_t batch_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static int64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *body, size_t len)
+{
+	struct request *r = &b->r[b->n++];
+	struct ledger_head h;
+
+	memset(r, 0, sizeof(*r));
+	memcpy(&h, body, sizeof(h));
+	r->req = h.req;
+	r->type = type;
+	r->time_us = now_us();
+	r->body = json_parse_strict((const char *)body + sizeof(h), len - sizeof(h), JSON_DEPTH,
+				    &r->why);
+	if (r->body && !json_is_object(r->body)) {
+		json_decref(r->body);
+		r->body = NULL;
+		err_set(&r->why, EINVAL, "json: not an object");
+	}
+	record_suppress(l, r, batch_now_ms());
+	b->cost += routes[type].flags & READS ? READ_COST : len;
+}
+
+bool batch_is_full(const struct batch *b)
+{
+	return b->n == BATCH_MAX || b->cost >= BATCH_BYTES;
+}
+
+static void set_outcome(struct request *r, int code, const struct err *why)
+{
+	if (code < 0) {
+		json_decref(r->result);
+		r->result = NULL;
+		memset(&r->count, 0, sizeof(r->count));
+	}
+	r->code = code;
+	if (code < 0)
+		r->why = *why;
+}
+
+/*
+ * One request within the open transaction. False: the transaction is no good
+ * any more, because the store failed or the request left something half done.
+ */
+static bool run_one(struct ledger *l, struct request *r)
+{
+	const struct route *route = &routes[r->type];
+	struct err e;
+	int changes = l->store.db ? sqlite3_total_changes(l->store.db) : 0;
+
+	json_decref(r->result);
+	r->result = NULL;
+	r->is_deferred = false;
+	memset(&r->count, 0, sizeof(r->count));
+	if (!r->body) {
+		r->code = -EINVAL;
+		return true;
+	}
+	if (!l->is_hello_said && !(route->flags & BEFORE_HELLO)) {
+		err_set(&e, EINVAL, "say hello first");
+		set_outcome(r, -EINVAL, &e);
+		return true;
+	}
+	int rc = route->run(l, r, &e);
+	set_outcome(r, rc, &e);
+	return !l->store.is_failed &&
+	       (rc >= 0 || !l->store.db || sqlite3_total_changes(l->store.db) == changes);
+}
+
+/* Some rows of ours are committed: the checkpoint follows. */
+static void advance(struct ledger *l)
+{
+	struct err e;
+
+	if (l->keeper.c.live.sequence == l->store.committed.sequence)
+		return;
+	if (keeper_advance(&l->keeper, l->keys, &l->store.committed, l->is_required, &e) < 0) {
+		l->count.failures++;
+		log_error("checkpoint", "%s", e.msg);
+	}
+}
+
+static bool finish(struct ledger *l, bool good)
+{
+	struct err e;
+
+	if (good && store_commit(&l->store, &e) == 0) {
+		advance(l);
+		return true;
+	}
+	if (good)
+		log_error("commit", "%s", e.msg);
+	store_rollback(&l->store);
+	l->nonces = -1;
+	return false;
+}
+
+static bool run_together(struct ledger *l, struct batch *b)
+{
+	bool good = true, writes = false;
+	struct err e;
+
+	for (size_t i = 0; i < b->n; i++)
+		writes |= b->r[i].body && (routes[b->r[i].type].flags & WRITES);
+	l->store.is_failed = false;
+	if (writes && store_begin(&l->store, &e) < 0)
+		return false;
+	for (size_t i = 0; i < b->n && good; i++)
+		good = run_one(l, &b->r[i]);
+	return finish(l, good);
+}
+
+static void go_down(struct ledger *l, const struct err *why)
+{
+	if (!l->down_until_ms)
+		log_error("store_down", "%s", why->msg);
+	l->count.failures++;
+	l->down_until_ms = batch_now_ms() + DOWN_MS;
+}
+
+/* A body that was admitted waits in the spool; anything else is only an error. */
+static void spool_row(struct ledger *l, struct request *r)
+{
+	size_t len = 0;
+	autofree char *text = json_dump_compact(r->body, &len);
+
+	if (!text) {
+		l->spool.lost++;
+		return;
+	}
+	spool_put(&l->spool, l->keys, r->time_us, text, len);
+	l->count.spooled++;
+}
+
+static void refuse_down(struct ledger *l, struct request *r)
+{
+	struct err e;
+
+	if (r->type == L_QUERY) { /* A8 */
+		r->code = 0;
+		r->result = json_pack("{s:[], s:n}", "rows", "next");
+		return;
+	}
+	if ((routes[r->type].flags & SPOOLED) && record_check(r->body, &e) < 0) {
+		set_outcome(r, -EINVAL, &e);
+		return;
+	}
+	err_set(&e, EIO, "the ledger's database cannot be used now");
+	set_outcome(r, -EIO, &e);
+	if (r->type == L_HELLO)
+		l->is_hello_said = false;
+	if (!(routes[r->type].flags & SPOOLED))
+		return;
+	if (r->is_suppressed)
+		l->count.suppressed++;
+	else
+		spool_row(l, r);
+}
+
+/* In a transaction of its own. */
+static void run_alone(struct ledger *l, struct request *r)
+{
+	bool is_write = routes[r->type].flags & WRITES, good = true;
+	struct err e = { .code = EIO, .msg = "the store failed" };
+
+	if (!r->body || (routes[r->type].flags & NO_STORE)) {
+		run_one(l, r);
+		return;
+	}
+	l->store.is_failed = false;
+	if (!l->down_until_ms && l->store.db) {
+		if (is_write)
+			good = store_begin(&l->store, &e) == 0;
+		if (good)
+			good = run_one(l, r) && r->code >= 0;
+		if (r->code < 0)
+			e = r->why;
+		bool is_refusal = r->code < 0 && !l->store.is_failed;
+		if (finish(l, good) || is_refusal)
+			return;
+		go_down(l, &e);
+	}
+	json_decref(r->result);
+	r->result = NULL;
+	refuse_down(l, r);
+}
+
+static void add_counts(struct counters *to, const struct counters *from)
+{
+	to->written += from->written;
+	to->suppressed += from->suppressed;
+	to->outcome_unknown += from->outcome_unknown;
+}
+
+void batch_run(struct ledger *l, struct batch *b)
+{
+	bool together = !l->down_until_ms && l->store.db && run_together(l, b);
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct request *r = &b->r[i];
+		if (!together)
+			run_alone(l, r);
+		if (r->code == -EINVAL)
+			l->count.refused++;
+		else if (r->code == 0)
+			add_counts(&l->count, &r->count);
+	}
+}
+
+void batch_clear(struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		json_decref(b->r[i].body);
+		json_decref(b->r[i].result);
+	}
+	b->n = b->cost = 0;
+}
+
+/* The store once more, and what waits for it. */
+static int try_again(struct ledger *l, struct err *e)
+{
+	if (!l->store.db && ledger_open_store(l, e) < 0)
+		return -e->code;
+	l->store.is_failed = false;
+	while (spool_pending(&l->spool) > 0) {
+		uint64_t before = spool_pending(&l->spool), rows = l->store.head.sequence;
+		int rc = spool_drain(&l->spool, l->keys, &l->store, record_spooled, l, e);
+		if (rc < 0)
+			return rc;
+		l->count.written += l->store.head.sequence - rows;
+		advance(l);
+		log_info("spool_drained", "%llu of %llu", (unsigned long long)
+			 (before - spool_pending(&l->spool)), (unsigned long long)before);
+	}
+	return 0;
+}
+
+static void sync_now(struct ledger *l)
+{
+	struct err e;
+
+	if (store_sync(&l->store, &e) < 0 || keeper_sync(&l->keeper, l->keys, &e) < 0) {
+		l->count.failures++;
+		log_error("sync", "%s", e.msg);
+	}
+}
+
+uint64_t batch_tick(struct ledger *l, uint64_t now_ms)
+{
+	struct err e;
+	bool waiting = spool_pending(&l->spool) > 0 || !l->store.db;
+
+	if ((l->down_until_ms || waiting) && now_ms >= l->down_until_ms) {
+		bool was_down = l->down_until_ms;
+		if (try_again(l, &e) < 0) {
+			go_down(l, &e);
+		} else {
+			l->down_until_ms = 0;
+			if (was_down)
+				log_info("store_up", "the database works again");
+		}
+	}
+	if (l->store.db && !keeper_is_synced(&l->keeper)) {
+		if (!l->sync_at_ms)
+			l->sync_at_ms = now_ms + 1000;
+		else if (now_ms >= l->sync_at_ms) {
+			sync_now(l);
+			l->sync_at_ms = 0;
+		}
+	}
+	if (l->down_until_ms && (!l->sync_at_ms || l->down_until_ms < l->sync_at_ms))
+		return l->down_until_ms;
+	return l->sync_at_ms;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORDON_LEDGER_BATCH_H
+#define CORDON_LEDGER_BATCH_H
+
+/*
+ * Group commit: what arrived together is carried out in one transaction. When
+ * that fails, every request is tried again in one of its own, so that one
+ * cannot harm another; rows that cannot be written then are spooled (A6).
+ */
+#include "ledger/ledger.h"
+
+enum {
+	BATCH_MAX = 256,
+	BATCH_BYTES = 256 * 1024, /* of bodies, a read counting as READ_COST */
+	READ_COST = 16 * 1024,
+	DOWN_MS = 1000,
+};
+
+struct batch {
+	size_t n, cost;
+	struct request r[BATCH_MAX];
+};
+
+/* Takes one message's body: parses it, whatever it is, into a request. */
+void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *body, size_t len);
+
+bool batch_is_full(const struct batch *b);
+
+/* Carries all of it out; every request then has its outcome. */
+void batch_run(struct ledger *l, struct batch *b);
+
+/* Frees the requests. */
+void batch_clear(struct batch *b);
+
+/* Work that is due at @now_ms (monotonic): sync, spool, another try. Gives when to come again, or 0. */
+uint64_t batch_tick(struct ledger *l, uint64_t now_ms);
+
+uint64_t batch_now_ms(void);
+
+#endif
