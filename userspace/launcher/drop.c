@@ -40,55 +40,6 @@ static int drop_capabilities(void)
 	return (int)syscall(SYS_capset, &h, none);
 }
 
-int drop_privileges(struct failure *f)
-{
-	/* A fresh session keyring: the one inherited is the host's (DESIGN 10.17). */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 &&
-	    errno != ENOSYS)
-		return fail(f, errno, "keyring");
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return fail(f, errno, "ambient capabilities");
-	if (drop_bounding() < 0)
-		return fail(f, errno, "bounding set");
-	/* uid 0 means nothing here from now on, and that cannot be changed back. */
-	if (prctl(PR_SET_SECUREBITS,
-		  SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
-			  SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-			  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
-		  0, 0, 0) < 0)
-		return fail(f, errno, "securebits");
-	if (setgroups(0, NULL) < 0 || setresgid(SANDBOX_ID, SANDBOX_ID, SANDBOX_ID) < 0 ||
-	    setresuid(SANDBOX_ID, SANDBOX_ID, SANDBOX_ID) < 0)
-		return fail(f, errno, "ids");
-	if (drop_capabilities() < 0)
-		return fail(f, errno, "capabilities");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(f, errno, "no_new_privs");
-	/*
-	 * The command has this process's ids: without this it could read its
-	 * memory and descriptors (DESIGN 10.17). The id change cleared it; say
-	 * so all the same. The death signal was cleared by that change too.
-	 */
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return fail(f, errno, "dumpable");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return fail(f, errno, "death signal");
-	umask(022);
-	return 0;
-}
-
-int drop_seccomp(struct failure *f)
-{
-	const struct sock_fprog program = {
-		.len = sizeof(seccomp_filter) / sizeof(seccomp_filter[0]),
-		.filter = (struct sock_filter *)(uintptr_t)seccomp_filter,
-	};
-
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-		return fail(f, errno, "seccomp");
-	return 0;
-}
-
 static const struct {
 	int resource;
 	rlim_t limit;
@@ -123,12 +74,69 @@ static int set_rlimit(int resource, rlim_t limit)
 	return setrlimit(resource, &r);
 }
 
-int drop_set_rlimits(uint64_t fsize_bytes, struct failure *f)
+static int drop_rlimits(struct failure *f)
 {
 	for (size_t i = 0; i < sizeof(rlimits) / sizeof(rlimits[0]); i++)
 		if (set_rlimit(rlimits[i].resource, rlimits[i].limit) < 0)
 			return fail(f, errno, "rlimit");
+	return 0;
+}
+
+/* What a waiting slot can give up already: none of it is needed to attach a mount. */
+int drop_early(struct failure *f)
+{
+	/* A fresh session keyring: the one inherited is the host's (DESIGN 10.17). */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 &&
+	    errno != ENOSYS)
+		return fail(f, errno, "keyring");
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return fail(f, errno, "ambient capabilities");
+	if (drop_bounding() < 0)
+		return fail(f, errno, "bounding set");
+	/* uid 0 means nothing here from now on, and that cannot be changed back. */
+	if (prctl(PR_SET_SECUREBITS,
+		  SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
+			  SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+			  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+		  0, 0, 0) < 0)
+		return fail(f, errno, "securebits");
+	if (setgroups(0, NULL) < 0)
+		return fail(f, errno, "groups");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return fail(f, errno, "no_new_privs");
+	return drop_rlimits(f);
+}
+
+int drop_privileges(uint64_t fsize_bytes, struct failure *f)
+{
 	if (set_rlimit(RLIMIT_FSIZE, fsize_bytes) < 0)
 		return fail(f, errno, "rlimit fsize");
+	if (setresgid(SANDBOX_ID, SANDBOX_ID, SANDBOX_ID) < 0 ||
+	    setresuid(SANDBOX_ID, SANDBOX_ID, SANDBOX_ID) < 0)
+		return fail(f, errno, "ids");
+	if (drop_capabilities() < 0)
+		return fail(f, errno, "capabilities");
+	/*
+	 * The command has this process's ids: without this it could read its
+	 * memory and descriptors (DESIGN 10.17). The id change cleared it; say
+	 * so all the same. The death signal was cleared by that change too.
+	 */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return fail(f, errno, "dumpable");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return fail(f, errno, "death signal");
+	umask(022);
+	return 0;
+}
+
+int drop_seccomp(struct failure *f)
+{
+	const struct sock_fprog program = {
+		.len = sizeof(seccomp_filter) / sizeof(seccomp_filter[0]),
+		.filter = (struct sock_filter *)(uintptr_t)seccomp_filter,
+	};
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+		return fail(f, errno, "seccomp");
 	return 0;
 }

@@ -35,10 +35,14 @@ int plan_check(bool has_view, struct failure *f);
 /* network.c: brings lo up; with a gateway address adds it and nothing else (E2, E3). */
 int network_up(uint32_t gateway_addr_be, struct failure *f);
 
-/* drop.c: everything given up for ever (B3, B5, B11). After it only drop_seccomp() remains. */
-int drop_privileges(struct failure *f);
+/*
+ * drop.c: everything given up for ever (B3, B5, B11), in three steps: what a
+ * waiting slot does not need, what the mounts needed, and the right to make any
+ * call outside the table. A file may grow to @fsize_bytes.
+ */
+int drop_early(struct failure *f);
+int drop_privileges(uint64_t fsize_bytes, struct failure *f);
 int drop_seccomp(struct failure *f);
-int drop_set_rlimits(uint64_t fsize_bytes, struct failure *f);
 
 /*
  * command.c: starts the command as a child. Gives its pid; *ret_errno is 0, or

@@ -9,7 +9,8 @@
  *
  *   phase          holds                                     after it
  *   build()        all capabilities of its user namespace    mount tree, lo, host name
- *   wait           the same; a warm slot                     -
+ *   drop_early()   what attaching mounts needs               bounding set, keyring, limits gone
+   wait           the same; a warm slot                     -
  *   run()          the same                                  workspace attached, table checked
  *   drop           --- after this we cannot gain privilege: ids, capabilities, seccomp
  *   command        nothing                                   the command is pid 2
@@ -153,7 +154,8 @@ static void build(void)
 		fail(&f, errno, "host name");
 		die(&f);
 	}
-	if (network_up(b.gateway_addr_be, &f) < 0 || mounts_build(fds[0], fds[1], &b, &f) < 0)
+	if (network_up(b.gateway_addr_be, &f) < 0 || mounts_build(fds[0], fds[1], &b, &f) < 0 ||
+	    drop_early(&f) < 0)
 		die(&f);
 	close(fds[0]);
 	reply(&r);
@@ -203,10 +205,10 @@ static pid_t run(void)
 	}
 	char *text = map_argv(fds[RUN_FD_ARGV], &run, &f);
 	if (!text || mounts_attach(fds[RUN_FD_WORKSPACE], has_view ? fds[RUN_FD_VIEW] : -1, &f) < 0 ||
-	    plan_check(has_view, &f) < 0 || drop_set_rlimits(run.fsize_bytes, &f) < 0)
+	    plan_check(has_view, &f) < 0)
 		die(&f);
 	close(fds[RUN_FD_ARGV]);
-	if (drop_privileges(&f) < 0 || drop_seccomp(&f) < 0)
+	if (drop_privileges(run.fsize_bytes, &f) < 0 || drop_seccomp(&f) < 0)
 		die(&f);
 	/* --- after this we cannot gain privilege --- */
 	check_parent();
