@@ -122,6 +122,11 @@ $(O)/bpf/%.bpf.o: bpf/%.bpf.c $(O)/gen/vmlinux.h
 $(O)/gen/%.skel.h: $(O)/bpf/%.bpf.o
 	$(call say,SKEL)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
+# --- Probes: what the system tests run inside a sandbox
+PROBES := $(patsubst tests/probe/%.c,$(O)/probe/%,$(wildcard tests/probe/*.c))
+$(O)/probe/%: tests/probe/%.c
+	$(call say,PROBE)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g $(WARN) -static -pthread -o $@ $<
+
 # --- Tests: test_<room>_<file>.c links its room and what that room may use, no more
 UNIT := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 define UNITTEST
@@ -129,11 +134,11 @@ $(O)/unit/$(1): $(O)/tests/unit/test_$(1).o $(call libs,$(call first,$(1)))
 $(O)/unit/$(1): LIBS = -lcmocka $(call pclibs,$(call first,$(1)))
 endef
 $(foreach t,$(UNIT),$(eval $(call UNITTEST,$(t))))
-check: lint all $(UNIT:%=$(O)/unit/%)
+check: lint all $(PROBES) $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) $(T)
 unit: $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)
-system: all
+system: all $(PROBES)
 	@$(PYTHON) tests/run.py --build $(O) $(or $(T),$(sort $(wildcard tests/system/test_*)))
 lint: all $(ROOMS:%=$(O)/lib%.a)
 	@$(foreach r,$(ROOMS),tests/lint/layers.sh $(r) '$(uses_$(r))' $(O)/$(call where,$(r)) &&) tests/lint/pure.sh $(O)
@@ -158,7 +163,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)
 	install -m 0755 $(O)/bin/cordon $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(filter-out $(O)/bin/cordon,$(wildcard $(O)/bin/*)) $(DESTDIR)$(LIBEXECDIR)
-golden: all
+golden: all $(PROBES)
 	@GOLDEN_WRITE=1 $(PYTHON) tests/run.py --build $(O) $(sort $(wildcard tests/system/test_*golden*))
 clean:
 	rm -rf $(O)
