@@ -16,7 +16,7 @@ LIBEXECDIR  ?= $(PREFIX)/libexec/cordon
 T           ?=
 
 # --- The map: the rooms, what each may include, what each program links
-ROOMS := base wire json digest confine config policy session receipt audit \
+ROOMS := base wire json digest confine config policy session receipt audit skill files \
 	supervisor broker worker launcher gateway ledger image cli skills
 uses_wire       := base
 uses_json       := base
@@ -35,7 +35,9 @@ uses_gateway    := config policy confine wire json digest base
 uses_ledger     := audit config policy confine wire json digest base
 uses_image      := config policy wire digest json base
 uses_cli        := audit session receipt config policy wire json digest base
-uses_skills     := config policy confine wire json digest base
+uses_skill      := digest base
+uses_files      := base
+uses_skills     := skill config policy confine wire json digest base
 path_skills     := fuse-skills
 PROGRAMS        := supervisor broker worker gateway ledger image cli skills
 STATIC_PROGRAMS := launcher
@@ -151,7 +153,8 @@ FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 sources = $(foreach r,$(1) $(uses_$(1)),$(call room,$(r)))
 $(O)/fuzz/%: tests/fuzz/fuzz_%.c FORCE
 	$(call say,FUZZ)mkdir -p $(@D) && $(CLANG) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all $(INCLUDES) -o $@ $< $(call sources,$(call first,$*)) $(call pclibs,$(call first,$*))
+		-fno-sanitize-recover=all -DVERSION='"fuzz"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(INCLUDES) -o $@ $< \
+		$(call sources,$(call first,$*)) $(shell $(PKG_CONFIG) --libs $(call pkgs,$(call first,$*)) 2>/dev/null)
 fuzz: $(FUZZ:%=$(O)/fuzz/%)
 	@tests/fuzz/run.sh $(O) $(FUZZ_SECS) $(FUZZ)
 

@@ -35,6 +35,8 @@ enum supervisor_fd {
 	SFD_SKILLS,
 	SFD_FUSE,	 /* the original /dev/fuse descriptor of the skills mount */
 	SFD_LAUNCHER,	 /* sealed memfd: the launcher's program */
+	SFD_SKILLS_STATE, /* memfd: what the skills mount shows; lives as long as the mount */
+	SFD_SKILLS_MOUNT, /* detached mount of the skills, for the worker to attach */
 };
 
 struct s_start {

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slugs to versions to a view. Nothing here waits for the server; the files
+ * read are the catalog when it has changed and, at its first use, the manifest
+ * of a version, which is verified before anybody is given it.
+ */
+#include "views.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "skill/frontmatter.h"
+
+/* --- The catalog */
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static int follow_catalog(struct views *v, struct err *e)
+{
+	struct stat st = { 0 };
+	struct catalog *c = NULL;
+
+	if (fstatat(v->store.dir, "catalog", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT)
+		return err_set(e, errno, "catalog: %s", strerror(errno));
+	if (v->catalog && is_same_file(&st, &v->read))
+		return 0;
+	int rc = skill_store_catalog(&v->store, &c, e);
+	if (rc < 0)
+		return rc;
+	uint64_t *numbers = calloc(c->n + 1, sizeof(*numbers));
+	if (!numbers) {
+		catalog_free(c);
+		return err_set(e, ENOMEM, "catalog: out of memory");
+	}
+	catalog_free(v->catalog);
+	free(v->numbers);
+	v->catalog = c;
+	v->numbers = numbers;
+	v->read = st;
+	return 0;
+}
+
+/* --- Versions */
+
+static struct pin *pin_of(struct views *v, uint64_t no)
+{
+	return &v->pins[no % STATE_VERSIONS];
+}
+
+static bool is_idle(uint64_t no, void *arg)
+{
+	const struct pin *p = pin_of(arg, no);
+
+	return p->no != no || p->users == 0;
+}
+
+static int pin(struct views *v, uint64_t no, const uint8_t digest[SKILL_SHA], struct err *e)
+{
+	struct pin *p = pin_of(v, no);
+	struct stat st;
+
+	if (p->no == no && p->users++ > 0)
+		return 0;
+	int fd = skill_store_open_manifest(&v->store, digest, e);
+	if (fd < 0)
+		return fd;
+	/* The stager may hold it for the moment in which it removes it. */
+	if (flock(fd, LOCK_SH) < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0) {
+		close(fd);
+		return err_set(e, ENOENT, "the version has just been removed");
+	}
+	*p = (struct pin){ .no = no, .fd = fd, .users = 1 };
+	return 0;
+}
+
+static void unpin(struct views *v, uint64_t no)
+{
+	struct pin *p = pin_of(v, no);
+
+	if (p->no != no || p->users == 0 || --p->users > 0)
+		return;
+	close(p->fd);
+	p->fd = -1;
+}
+
+static uint64_t find_version(const struct views *v, const uint8_t digest[SKILL_SHA])
+{
+	for (size_t i = 0; i < STATE_VERSIONS; i++)
+		if (atomic_load(&v->state->versions[i].no) != 0 &&
+		    memcmp(v->state->versions[i].digest, digest, SKILL_SHA) == 0)
+			return v->state->versions[i].no;
+	return 0;
+}
+
+/* Does its SKILL.md say that it requires execution? What cannot be read says nothing. */
+static bool requires_execution(const struct views *v, const struct skill_image *image)
+{
+	long node = skill_image_find(image, "SKILL.md", 8);
+	struct skill_file file;
+	struct front_matter fm = { 0 };
+	uint32_t line;
+	struct err e;
+
+	if (node <= 0 || image->nodes[node].kind != SKILL_FILE)
+		return false;
+	const struct skill_node *n = &image->nodes[node];
+	autofree uint8_t *buf = malloc(FRONT_MATTER_MAX);
+	if (!buf ||
+	    skill_file_open(&v->store, &image->digests[n->content], n->size, &file, &e) < 0)
+		return false;
+	long len = skill_file_read(&file, 0, FRONT_MATTER_MAX / SKILL_CHUNK, buf, &e);
+	skill_file_close(&file);
+	if (len > 0)
+		front_matter_read((const char *)buf, (size_t)len, &fm, &line);
+	return fm.requires_execution;
+}
+
+static uint64_t add_version(struct views *v, const struct catalog_entry *entry, struct err *e)
+{
+	struct state_version row = { .added_s = entry->added_s };
+	auto_(skill_image) image = NULL;
+
+	if (skill_store_image(&v->store, entry->digest, &image, e) < 0)
+		return 0;
+	if (strcmp(image->slug, entry->slug) != 0) {
+		err_set(e, EBADMSG, "the catalog names another skill's version");
+		return 0;
+	}
+	memcpy(row.digest, entry->digest, SKILL_SHA);
+	memcpy(row.slug, image->slug, sizeof(row.slug));
+	row.requires_execution = requires_execution(v, image);
+	uint64_t no = state_version_add(v->state, &row, is_idle, v);
+	if (no == 0)
+		err_set(e, ENOSPC, "too many versions are in use");
+	return no;
+}
+
+/* The version that @slug means now, pinned. */
+static uint64_t take_version(struct views *v, const char *slug, struct err *e)
+{
+	const struct catalog_entry *entry = catalog_find(v->catalog, slug);
+
+	if (!entry) {
+		err_set(e, ENOENT, "no skill '%s'", slug);
+		return 0;
+	}
+	uint64_t *number = &v->numbers[entry - v->catalog->entries];
+	if (*number == 0 || !state_version(v->state, *number))
+		*number = find_version(v, entry->digest);
+	if (*number == 0)
+		*number = add_version(v, entry, e);
+	if (*number == 0 || pin(v, *number, entry->digest, e) < 0) {
+		err_wrap(e, slug);
+		return 0;
+	}
+	return *number;
+}
+
+/* --- Views */
+
+/* @in's slugs one by one: 0, or -EINVAL. */
+static int read_slugs(const struct k_view_open *in, size_t len, const char **ret, struct err *e)
+{
+	const char *p = in->slugs, *end = in->slugs + in->bytes;
+
+	if (in->count == 0 || in->count > K_SKILLS_MAX || in->bytes > K_SLUGS_BYTES ||
+	    len != offsetof(struct k_view_open, slugs) + in->bytes)
+		return err_set(e, EINVAL, "malformed list of skills");
+	for (uint32_t i = 0; i < in->count; i++) {
+		const char *nul = memchr(p, '\0', (size_t)(end - p));
+		if (!nul || skill_slug_fault(p, (size_t)(nul - p)))
+			return err_set(e, EINVAL, "malformed list of skills");
+		for (uint32_t k = 0; k < i; k++)
+			if (skill_slug_compare(ret[k], p) == 0)
+				return err_set(e, EINVAL, "skill '%s' is named twice", p);
+		ret[i] = p;
+		p = nul + 1;
+	}
+	return p == end ? 0 : err_set(e, EINVAL, "malformed list of skills");
+}
+
+static const struct state_version *row_of(const struct views *v, uint64_t no)
+{
+	return &v->state->versions[no % STATE_VERSIONS];
+}
+
+/* In the order of their slugs, as a directory is listed. */
+static void sort_versions(const struct views *v, uint64_t *versions, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++)
+		for (uint32_t k = i; k > 0 && strcmp(row_of(v, versions[k])->slug,
+						     row_of(v, versions[k - 1])->slug) < 0; k--) {
+			uint64_t other = versions[k];
+			versions[k] = versions[k - 1];
+			versions[k - 1] = other;
+		}
+}
+
+static int take_all(struct views *v, const char **slugs, uint32_t count, uint64_t *versions,
+		    struct k_view *ret, struct err *e)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		versions[i] = take_version(v, slugs[i], e);
+		if (versions[i] == 0) {
+			while (i > 0)
+				unpin(v, versions[--i]);
+			return -e->code;
+		}
+		const struct state_version *row = row_of(v, versions[i]);
+		memcpy(ret->skills[i].digest, row->digest, SKILL_SHA);
+		ret->skills[i].requires_execution = row->requires_execution;
+		ret->skills[i].pad = 0;
+	}
+	return 0;
+}
+
+int views_add(struct views *v, const struct k_view_open *in, size_t len, struct k_view *ret,
+	      struct err *e)
+{
+	const char *slugs[K_SKILLS_MAX];
+	uint64_t versions[K_SKILLS_MAX];
+	int rc = read_slugs(in, len, slugs, e);
+
+	if (rc == 0)
+		rc = follow_catalog(v, e);
+	if (rc == 0)
+		rc = take_all(v, slugs, in->count, versions, ret, e);
+	if (rc < 0)
+		return rc;
+	ret->count = in->count;
+	sort_versions(v, versions, in->count);
+	ret->view = state_view_add(v->state, versions, in->count, (uint64_t)time(NULL));
+	if (ret->view == 0) {
+		for (uint32_t i = 0; i < in->count; i++)
+			unpin(v, versions[i]);
+		return err_set(e, ENOSPC, "too many views are open");
+	}
+	v->open++;
+	return 0;
+}
+
+void views_drop(struct views *v, uint64_t view)
+{
+	uint64_t versions[K_SKILLS_MAX];
+	int count = state_view_list(v->state, view, versions);
+
+	if (count < 0)
+		return;
+	state_view_drop(v->state, view);
+	for (int i = 0; i < count; i++)
+		unpin(v, versions[i]);
+	v->open--;
+}
+
+void views_drop_all(struct views *v)
+{
+	for (size_t i = 0; i < STATE_VIEWS; i++)
+		if (atomic_load(&v->state->views[i].no) != 0)
+			views_drop(v, v->state->views[i].no);
+}
+
+bool views_count(struct views *v, uint64_t view, struct k_counts *ret)
+{
+	struct state_view *row = state_view(v->state, view);
+
+	if (!row)
+		return false;
+	ret->files_looked_up = atomic_load(&row->files_looked_up);
+	ret->bytes_served = atomic_load(&row->bytes_served);
+	ret->corrupt = atomic_load(&row->corrupt);
+	return true;
+}
+
+/* What the predecessor had open. A version whose manifest is gone goes on as far as it can. */
+static void take_up(struct views *v)
+{
+	uint64_t versions[K_SKILLS_MAX];
+	struct err e;
+
+	for (size_t i = 0; i < STATE_VIEWS; i++) {
+		uint64_t no = atomic_load(&v->state->views[i].no);
+		int count = no ? state_view_list(v->state, no, versions) : -1;
+		for (int k = 0; k < count; k++)
+			if (pin(v, versions[k], row_of(v, versions[k])->digest, &e) < 0)
+				log_error("skill_gone", "slug=%s error=\"%s\"",
+					  row_of(v, versions[k])->slug, e.msg);
+		v->open += count >= 0;
+	}
+}
+
+int views_open(struct views *v, struct state *state, const char *path, struct err *e)
+{
+	int rc = skill_store_open(AT_FDCWD, path, &v->store, e);
+
+	v->state = state;
+	if (rc == 0)
+		take_up(v);
+	return rc;
+}

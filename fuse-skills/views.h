@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORDON_SKILLS_VIEWS_H
+#define CORDON_SKILLS_VIEWS_H
+
+/*
+ * Which versions a new view shows, and which versions are in use. Follows the
+ * catalog as the stager replaces it; a view that is open keeps what it was
+ * opened with.
+ */
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "proto/skills.h"
+#include "skill/store.h"
+#include "state.h"
+
+/* A version that open views show: its manifest is locked, so that it is not collected. */
+struct pin {
+	uint64_t no;
+	int fd; /* -1: not locked */
+	uint32_t users;
+};
+
+struct views {
+	struct state *state;
+	struct skill_store store;
+	struct catalog *catalog;
+	struct stat read; /* the catalog's file when it was read */
+	uint64_t *numbers; /* by catalog entry: its version's number, 0: not looked for */
+	uint32_t open;	   /* views */
+	struct pin pins[STATE_VERSIONS];
+};
+
+/* Opens the store at @path; takes up the views that @state already has. */
+int views_open(struct views *v, struct state *state, const char *path, struct err *e);
+
+/*
+ * Opens a view of the slugs in @in (checked here). Gives its number and fills
+ * *ret but for the request. -ENOENT names a slug that is in no catalog,
+ * -EBADMSG one whose version is damaged.
+ */
+int views_add(struct views *v, const struct k_view_open *in, size_t len, struct k_view *ret,
+	      struct err *e);
+
+/* Closes one; one that is not there is fine. */
+void views_drop(struct views *v, uint64_t view);
+void views_drop_all(struct views *v);
+
+/* False: no such view. */
+bool views_count(struct views *v, uint64_t view, struct k_counts *ret);
+
+#endif
