@@ -14,6 +14,7 @@
 #include "base/scope.h"
 
 static const char *const audit_words[] = { "best_effort", "required", NULL };
+static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const egress_words[] = { "none", "allowlist", "default_internet", NULL };
 
 enum {
@@ -31,6 +32,14 @@ static const struct config_key keys[] = {
 	{ "group", CONFIG_TEXT, FIELD(group), 0, 0, NULL, "cordon", FOR_SUPERVISOR | FOR_BROKER | AT_START_ONLY,
 	  "The group whose members may speak to the socket. Where the host has no such group the "
 	  "socket belongs to root alone." },
+	{ "peers", CONFIG_TEXT, FIELD(peers), 0, 0, NULL, "", FOR_BROKER,
+	  "Roles of peers of the socket, rules separated by semicolons: WHO ROLES ORGS USERS. WHO is "
+	  "uid:N, gid:N, user:NAME or group:NAME; ROLES out of issuer, runner, auditor, admin; ORGS "
+	  "and USERS are names or * , USERS also self; lists have commas. The first rule that fits "
+	  "counts; root may do everything; last stands the rule of the group: runner local self." },
+	{ "run_registry", CONFIG_WORD, FIELD(run_registry), 0, 0, switch_words, "off", FOR_BROKER,
+	  "on: the ledger's registry says which runs are alive, archived or gone, and an unknown run "
+	  "is gone. off: every run is alive." },
 	{ "image", CONFIG_DIGEST, FIELD(image), 0, 0, NULL, "", FOR_BROKER | FOR_WORKER | AT_START_ONLY,
 	  "The base image (L0) every command runs on, by the digest of its bytes. Set by `cordon "
 	  "image build --pin`." },

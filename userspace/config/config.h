@@ -65,6 +65,8 @@ struct config {
 	uint64_t carrier_ttl_ms;
 	uint32_t audit; /* enum config_audit */
 	char group[CONFIG_GROUP_MAX];
+	char peers[CONFIG_VALUE_MAX]; /* broker/peer.h */
+	uint32_t run_registry;	      /* 0: every run is alive */
 	uint32_t running_per_org, running;
 	uint32_t queued_per_org, queued;
 	uint32_t open_jobs_per_org;

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORDON_BROKER_API_H
+#define CORDON_BROKER_API_H
+
+/*
+ * The handlers behind the routes of routes.c (F1), one file per subject.
+ * openapi.json describes them; a test compares the two.
+ */
+#include "broker/broker.h"
+
+/* api_session.c */
+void api_seal(struct broker *b, struct exchange *x);
+void api_open(struct broker *b, struct exchange *x);
+
+/* api_job.c */
+void api_job_open(struct broker *b, struct exchange *x);
+void api_job_list(struct broker *b, struct exchange *x);
+void api_job_show(struct broker *b, struct exchange *x);
+void api_job_close(struct broker *b, struct exchange *x);
+void api_job_kill(struct broker *b, struct exchange *x);
+
+/* api_exec.c */
+void api_run(struct broker *b, struct exchange *x);
+void api_exec(struct broker *b, struct exchange *x);
+void api_stdin_begin(struct broker *b, struct exchange *x);
+size_t api_stdin_chunk(struct exchange *x, const void *buf, size_t len);
+void api_stdin_end(struct broker *b, struct exchange *x);
+
+/* api_audit.c */
+void api_audit(struct broker *b, struct exchange *x);
+void api_audit_verify(struct broker *b, struct exchange *x);
+void api_audit_export(struct broker *b, struct exchange *x);
+void api_audit_ack(struct broker *b, struct exchange *x);
+void api_audit_drop(struct broker *b, struct exchange *x);
+void api_receipt(struct broker *b, struct exchange *x);
+void api_receipt_verify(struct broker *b, struct exchange *x);
+
+/* api_runs.c */
+void api_runs(struct broker *b, struct exchange *x);
+void api_run_get(struct broker *b, struct exchange *x);
+void api_run_put(struct broker *b, struct exchange *x);
+void api_run_drop(struct broker *b, struct exchange *x);
+
+/* api_plane.c */
+void api_health(struct broker *b, struct exchange *x);
+void api_reasons(struct broker *b, struct exchange *x);
+void api_openapi(struct broker *b, struct exchange *x);
+void api_metrics(struct broker *b, struct exchange *x);
+void api_workspaces(struct broker *b, struct exchange *x);
+void api_workspace_remove(struct broker *b, struct exchange *x);
+
+#endif

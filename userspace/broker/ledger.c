@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The link to the ledger: one list of letters in order, sent as far as the
+ * socket takes them, taken off when answered. Knows no row's meaning.
+ */
+#include "broker/ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/scope.h"
+#include "digest/digest.h"
+#include "json/json.h"
+
+enum { STATE_NEW = 1u << 0, STATE_READY = 1u << 1 };
+
+struct letter {
+	struct letter *prev, *next;
+	ledger_answer fn;
+	void *ctx;
+	uint16_t type;
+	bool is_kept, is_sent;
+	uint32_t len;
+	struct ledger_head head; /* the body of the message begins here */
+	char json[];
+};
+
+int ledger_init(struct ledger_link *l, struct loop *loop, struct msg *buf, struct err *e)
+{
+	uint8_t id[16];
+
+	memset(l, 0, sizeof(*l));
+	l->loop = loop;
+	l->buf = buf;
+	l->fd = -1;
+	if (digest_random(id, sizeof(id)) < 0)
+		return err_set(e, EIO, "no random bytes");
+	digest_hex(id, sizeof(id), l->broker_id);
+	return 0;
+}
+
+bool ledger_is_up(const struct ledger_link *l)
+{
+	return l->fd >= 0 && l->is_ready && !l->is_broken;
+}
+
+bool ledger_is_idle(const struct ledger_link *l)
+{
+	return l->nwaiting == 0;
+}
+
+/* --- The list */
+
+static void append(struct ledger_link *l, struct letter *t)
+{
+	t->prev = l->tail;
+	t->next = NULL;
+	*(l->tail ? &l->tail->next : &l->head) = t;
+	l->tail = t;
+	if (!l->unsent)
+		l->unsent = t;
+	l->nwaiting++;
+}
+
+static void take_out(struct ledger_link *l, struct letter *t)
+{
+	if (l->unsent == t)
+		l->unsent = t->next;
+	*(t->prev ? &t->prev->next : &l->head) = t->next;
+	*(t->next ? &t->next->prev : &l->tail) = t->prev;
+	l->nwaiting--;
+	l->nsent -= t->is_sent;
+}
+
+static void end(struct ledger_link *l, struct letter *t, enum ledger_msg how, const json_t *result)
+{
+	take_out(l, t);
+	if (how == L_ERROR)
+		l->failures++;
+	if (t->fn)
+		t->fn(t->ctx, how, result);
+	free(t);
+}
+
+/* Letters nobody keeps end with the ledger they were sent to. */
+static void end_unkept(struct ledger_link *l)
+{
+	struct letter *failed = NULL;
+
+	for (struct letter *t = l->head, *next; t; t = next) {
+		next = t->next;
+		t->is_sent = false;
+		if (t->is_kept)
+			continue;
+		take_out(l, t);
+		t->next = failed;
+		failed = t;
+	}
+	l->nsent = 0;
+	l->unsent = l->head;
+	while (failed) {
+		struct letter *t = failed;
+		failed = t->next;
+		l->failures++;
+		if (t->fn)
+			t->fn(t->ctx, L_ERROR, NULL);
+		free(t);
+	}
+}
+
+static void lose(struct ledger_link *l)
+{
+	if (l->fd < 0)
+		return;
+	loop_unwatch(l->loop, &l->watch);
+	close(l->fd);
+	l->fd = -1;
+	l->is_ready = false;
+	end_unkept(l);
+}
+
+/* --- Sending */
+
+static void flush(struct ledger_link *l)
+{
+	while (ledger_is_up(l) && l->unsent && l->nsent < LEDGER_SENT_MAX) {
+		struct letter *t = l->unsent;
+		struct err e = { 0 };
+		int rc = msg_send(l->fd, t->type, &t->head, sizeof(t->head) + t->len, NULL, 0, &e);
+		if (rc == -EAGAIN)
+			break;
+		if (rc < 0) {
+			log_error("ledger_send", "error=\"%s\"", e.msg);
+			/* The loop finds the end and tells the others: never out of a caller's call. */
+			l->is_broken = true;
+			shutdown(l->fd, SHUT_RDWR);
+			return;
+		}
+		t->is_sent = true;
+		l->nsent++;
+		l->unsent = t->next;
+	}
+	if (l->fd >= 0)
+		loop_change(l->loop, &l->watch,
+			    EPOLLIN | (l->unsent && l->nsent < LEDGER_SENT_MAX ? EPOLLOUT : 0));
+}
+
+/* Room for one more: the oldest row that nobody waits for makes way. */
+static bool make_room(struct ledger_link *l)
+{
+	if (l->nwaiting < LEDGER_WAITING_MAX)
+		return true;
+	for (struct letter *t = l->head; t; t = t->next)
+		if (!t->fn && !t->is_sent) {
+			take_out(l, t);
+			free(t);
+			l->lost++;
+			return true;
+		}
+	return false;
+}
+
+uint64_t ledger_send(struct ledger_link *l, enum ledger_msg type, const json_t *body,
+		     unsigned flags, ledger_answer fn, void *ctx)
+{
+	bool is_kept = flags & LETTER_KEPT;
+	size_t len;
+	autofree char *text = json_dump_compact(body, &len);
+
+	if (!text || len > LEDGER_JSON_MAX || (!is_kept && !ledger_is_up(l)) || !make_room(l)) {
+		l->lost += is_kept;
+		return 0;
+	}
+	struct letter *t = malloc(sizeof(*t) + len);
+	if (!t) {
+		l->lost += is_kept;
+		return 0;
+	}
+	*t = (struct letter){ .fn = fn, .ctx = ctx, .type = (uint16_t)type, .is_kept = is_kept };
+	t->len = (uint32_t)len;
+	t->head.req = ++l->last_req;
+	memcpy(t->json, text, len);
+	uint64_t req = t->head.req;
+	append(l, t);
+	flush(l);
+	return req;
+}
+
+void ledger_forget(struct ledger_link *l, uint64_t req)
+{
+	for (struct letter *t = l->head; t && req; t = t->next)
+		if (t->head.req == req) {
+			t->fn = NULL;
+			return;
+		}
+}
+
+/* --- Receiving */
+
+static int read_body(struct msg *m, struct ledger_head *head, json_t **ret, struct err *e)
+{
+	memcpy(head, m->body, sizeof(*head));
+	*ret = NULL;
+	if (m->len == sizeof(*head))
+		return 0;
+	*ret = json_parse_strict((const char *)m->body + sizeof(*head), m->len - sizeof(*head), 16,
+				 e);
+	return *ret ? 0 : -EPROTO;
+}
+
+static int on_ready(void *ctx, struct msg *m, struct err *e)
+{
+	struct ledger_link *l = ctx;
+	struct ledger_head head;
+	auto_json json_t *body = NULL;
+
+	if (read_body(m, &head, &body, e) < 0)
+		return -EPROTO;
+	struct ledger_head hello = { .req = ++l->last_req };
+	char text[128];
+	memcpy(text, &hello, sizeof(hello));
+	int n = snprintf(text + sizeof(hello), sizeof(text) - sizeof(hello),
+			 "{\"broker\":\"%s\"}", l->broker_id);
+	if (msg_send(l->fd, L_HELLO, text, sizeof(hello) + (size_t)n, NULL, 0, e) < 0)
+		return -EPROTO;
+	l->is_ready = true;
+	if (l->on_ready)
+		l->on_ready(l, body);
+	flush(l);
+	return 0;
+}
+
+static int on_answer(void *ctx, struct msg *m, struct err *e)
+{
+	struct ledger_link *l = ctx;
+	struct ledger_head head;
+	auto_json json_t *body = NULL;
+	uint16_t type = m->type;
+
+	if (read_body(m, &head, &body, e) < 0)
+		return -EPROTO;
+	if (type == L_ERROR)
+		log_error("ledger_error", "req=%llu error=%s text=\"%.120s\"",
+			  (unsigned long long)head.req,
+			  json_string_value(json_object_get(body, "error")) ?: "-",
+			  json_string_value(json_object_get(body, "text")) ?: "-");
+	for (struct letter *t = l->head; t; t = t->next)
+		if (t->head.req == head.req && t->is_sent) {
+			end(l, t, type, type == L_RESULT ? body : NULL);
+			break;
+		}
+	flush(l);
+	return 0;
+}
+
+enum { HEAD = sizeof(struct ledger_head), BODY_MAX = MSG_BODY_MAX };
+
+static const struct msg_permit permits[] = {
+	/* type, states, length, descriptors, handler */
+	{ L_READY, STATE_NEW, HEAD, BODY_MAX, 0, 0, on_ready },
+	{ L_OK, STATE_READY, HEAD, HEAD, 0, 0, on_answer },
+	{ L_RESULT, STATE_READY, HEAD, BODY_MAX, 0, 0, on_answer },
+	{ L_ERROR, STATE_READY, HEAD, BODY_MAX, 0, 0, on_answer },
+};
+
+static void on_event(struct watch *watch, uint32_t events)
+{
+	struct ledger_link *l = CONTAINER_OF(watch, struct ledger_link, watch);
+
+	if (events & EPOLLOUT)
+		flush(l);
+	while (l->fd >= 0) {
+		struct err e = { 0 };
+		int rc = msg_recv(l->fd, l->buf, &e);
+		if (rc == -EAGAIN)
+			return;
+		if (rc > 0)
+			rc = msg_dispatch(permits, ARRAY_SIZE(permits),
+					  l->is_ready ? STATE_READY : STATE_NEW, l, l->buf, &e) < 0 ?
+				     -EPROTO :
+				     1;
+		if (rc <= 0) {
+			log_error("ledger_lost", "error=\"%s\"", rc ? e.msg : "it is gone");
+			lose(l);
+		}
+	}
+}
+
+int ledger_connect(struct ledger_link *l, int fd, struct err *e)
+{
+	lose(l);
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) {
+		close(fd);
+		return err_set(e, errno, "ledger: %s", strerror(errno));
+	}
+	if (loop_watch(l->loop, &l->watch, fd, EPOLLIN, on_event, e) < 0) {
+		close(fd);
+		return -e->code;
+	}
+	l->fd = fd;
+	l->is_ready = l->is_broken = false;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The broker's confinement, as a table. */
+#include "broker/privileges.h"
+
+#include <sys/resource.h>
+
+#include "base/scope.h"
+#include "broker/http.h"
+
+static const struct confine_path paths[] = {
+	{ .arg = PATH_SECRETS,
+	  .access = MAY_READ,
+	  .reason = "carrier and attestation secrets, again after a rotation" },
+	{ .path = "/etc/passwd", .access = MAY_READ, .is_optional = true, .reason = "a peer's name" },
+	{ .path = "/etc/group", .access = MAY_READ, .is_optional = true, .reason = "rules of groups" },
+	{ .path = "/etc/nsswitch.conf",
+	  .access = MAY_READ,
+	  .is_optional = true,
+	  .reason = "where names of accounts are" },
+};
+
+static const struct confine_call calls[] = {
+	CALL("accept4", "the API's connections"),
+	CALL("mlock", "keys stay off swap"),
+	CALL("epoll_create", "libmicrohttpd on old kernels"),
+};
+
+static const struct confine_limit limits[] = {
+	{ RLIMIT_NOFILE, HTTP_CONNECTIONS_MAX + 2 * 256, "connections and pipes" },
+	{ RLIMIT_NPROC, 0, "no process, no thread" },
+};
+
+const struct confinement broker_confinement = {
+	.program = "cordon-broker",
+	.flags = CONFINE_NO_TCP,
+	.paths = paths,
+	.npaths = ARRAY_SIZE(paths),
+	.calls = calls,
+	.ncalls = ARRAY_SIZE(calls),
+	.limits = limits,
+	.nlimits = ARRAY_SIZE(limits),
+};
