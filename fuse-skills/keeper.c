@@ -489,12 +489,12 @@ static int open_all(struct keeper *k, struct err *e)
 		rc = start_role(k, "stager", NULL, 0, &k->stager_fd, e);
 	if (rc == 0)
 		rc = start_role(k, "server", for_server, ARRAY_SIZE(for_server), &k->server_fd, e);
+	if (rc == 0) /* ROOT's own directories may be closed to everybody else */
+		rc = views_open(&k->views, state, k->store, e);
 	if (rc == 0) /* the children are root until they have confined themselves */
 		rc = confine_early(&keeper_privileges, e);
 	if (rc == 0)
 		rc = confine_final(&keeper_privileges, &as, &missing, e);
-	if (rc == 0)
-		rc = views_open(&k->views, state, k->store, e);
 	if (rc == 0)
 		rc = opener_start(&k->opener, e);
 	if (rc == 0 && fcntl(k->stager_fd, F_SETFL, O_NONBLOCK) < 0)
