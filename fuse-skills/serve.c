@@ -119,7 +119,7 @@ struct place {
 /* The directory @n of a skill in a view: 0, or an errno. Give it back with leave(). */
 static int enter(struct serve *s, const struct name *n, struct place *ret)
 {
-	uint64_t versions[K_SKILLS_MAX];
+	uint32_t versions[K_SKILLS_MAX];
 	struct state_version row;
 	struct err e;
 	int count = state_view_list(s->state, n->view, versions);
@@ -200,7 +200,7 @@ static void reply_absent(fuse_req_t req)
 static void lookup_skill(fuse_req_t req, uint64_t view, const char *name)
 {
 	struct serve *s = serve_of(req);
-	uint64_t versions[K_SKILLS_MAX];
+	uint32_t versions[K_SKILLS_MAX];
 	int count = state_view_list(s->state, view, versions);
 
 	if (count < 0) {
@@ -403,7 +403,7 @@ static bool list_dots(struct listing *l, off_t *offset, uint64_t self, uint64_t 
 
 static int list_view(struct serve *s, struct listing *l, uint64_t view, off_t offset)
 {
-	uint64_t versions[K_SKILLS_MAX];
+	uint32_t versions[K_SKILLS_MAX];
 	int count = state_view_list(s->state, view, versions);
 
 	if (count < 0)

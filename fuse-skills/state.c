@@ -50,7 +50,7 @@ struct state_version *state_version(struct state *s, uint64_t no)
 	return no && atomic_load(&v->no) == no ? v : NULL;
 }
 
-int state_view_list(struct state *s, uint64_t no, uint64_t ret[K_SKILLS_MAX])
+int state_view_list(struct state *s, uint64_t no, uint32_t ret[K_SKILLS_MAX])
 {
 	struct state_view *v = state_view(s, no);
 	uint32_t count = v ? v->count : 0;
@@ -77,7 +77,7 @@ bool state_version_copy(struct state *s, uint64_t no, struct state_version *ret)
 	return atomic_load(&v->no) == no;
 }
 
-uint64_t state_view_add(struct state *s, const uint64_t *versions, uint32_t count, uint64_t now_s)
+uint64_t state_view_add(struct state *s, const uint32_t *versions, uint32_t count, uint64_t now_s)
 {
 	for (int tries = 0; tries < STATE_VIEWS; tries++) {
 		uint64_t no = s->next_view++;
@@ -104,13 +104,13 @@ void state_view_drop(struct state *s, uint64_t no)
 		atomic_store(&v->no, 0);
 }
 
-uint64_t state_version_add(struct state *s, const struct state_version *from,
-			   bool (*is_idle)(uint64_t no, void *arg), void *arg)
+uint32_t state_version_add(struct state *s, const struct state_version *from,
+			   bool (*is_idle)(uint32_t no, void *arg), void *arg)
 {
-	for (int tries = 0; tries < STATE_VERSIONS; tries++) {
-		uint64_t no = s->next_version++;
+	for (int tries = 0; tries < STATE_VERSIONS && s->next_version < UINT32_MAX; tries++) {
+		uint32_t no = (uint32_t)s->next_version++;
 		struct state_version *v = &s->versions[no % STATE_VERSIONS];
-		uint64_t old = atomic_load(&v->no);
+		uint32_t old = (uint32_t)atomic_load(&v->no);
 		if (old != 0 && !is_idle(old, arg))
 			continue;
 		atomic_store(&v->no, 0);
@@ -139,4 +139,19 @@ uint64_t state_bound(struct state *s, uint32_t uid)
 	uint64_t view = atomic_load(&b->view);
 
 	return atomic_load(&b->uid) == uid && atomic_load(&b->view) == view ? view : 0;
+}
+
+static uint32_t used(uint64_t next, uint32_t rows)
+{
+	return next < rows ? (uint32_t)next : rows;
+}
+
+uint32_t state_views_used(const struct state *s)
+{
+	return used(s->next_view, STATE_VIEWS);
+}
+
+uint32_t state_versions_used(const struct state *s)
+{
+	return used(s->next_version, STATE_VERSIONS);
 }

@@ -22,8 +22,8 @@
 
 enum {
 	STATE_MAGIC = 0x434b5331,
-	STATE_VIEWS = 8192,
-	STATE_VERSIONS = 8192,
+	STATE_VIEWS = 4096,
+	STATE_VERSIONS = 4096,
 	STATE_BINDS = 8192,
 	STATE_INIT_LEN = 256,
 };
@@ -42,7 +42,7 @@ struct state_view {
 	_Atomic uint64_t files_looked_up, bytes_served, corrupt;
 	uint64_t opened_s;
 	uint32_t count, pad;
-	uint64_t versions[K_SKILLS_MAX]; /* in the order of their slugs */
+	uint32_t versions[K_SKILLS_MAX]; /* in the order of their slugs */
 };
 
 /* Which view a host uid reads for. */
@@ -73,7 +73,7 @@ struct state_view *state_view(struct state *s, uint64_t no);
 struct state_version *state_version(struct state *s, uint64_t no);
 
 /* A copy of a view's list that is whole: the number of versions, or -1 where it is closed. */
-int state_view_list(struct state *s, uint64_t no, uint64_t ret[K_SKILLS_MAX]);
+int state_view_list(struct state *s, uint64_t no, uint32_t ret[K_SKILLS_MAX]);
 
 /* A copy of a version's row that is whole. */
 bool state_version_copy(struct state *s, uint64_t no, struct state_version *ret);
@@ -81,15 +81,19 @@ bool state_version_copy(struct state *s, uint64_t no, struct state_version *ret)
 /* --- The keeper's side */
 
 /* Publishes a view of @versions; its number, or 0 where there is no room. */
-uint64_t state_view_add(struct state *s, const uint64_t *versions, uint32_t count, uint64_t now_s);
+uint64_t state_view_add(struct state *s, const uint32_t *versions, uint32_t count, uint64_t now_s);
 void state_view_drop(struct state *s, uint64_t no);
 
 /*
  * Publishes a version in a row that is free or whose version @is_idle is true
  * of. Its number, or 0.
  */
-uint64_t state_version_add(struct state *s, const struct state_version *v,
-			   bool (*is_idle)(uint64_t no, void *arg), void *arg);
+uint32_t state_version_add(struct state *s, const struct state_version *v,
+			   bool (*is_idle)(uint32_t no, void *arg), void *arg);
+
+/* How many rows have ever been used: nobody touches the pages of the others. */
+uint32_t state_views_used(const struct state *s);
+uint32_t state_versions_used(const struct state *s);
 
 void state_bind(struct state *s, uint32_t uid, uint64_t view);
 

@@ -37,7 +37,7 @@ static int follow_catalog(struct views *v, struct err *e)
 	int rc = skill_store_catalog(&v->store, &c, e);
 	if (rc < 0)
 		return rc;
-	uint64_t *numbers = calloc(c->n + 1, sizeof(*numbers));
+	uint32_t *numbers = calloc(c->n + 1, sizeof(*numbers));
 	if (!numbers) {
 		catalog_free(c);
 		return err_set(e, ENOMEM, "catalog: out of memory");
@@ -52,19 +52,19 @@ static int follow_catalog(struct views *v, struct err *e)
 
 /* --- Versions */
 
-static struct pin *pin_of(struct views *v, uint64_t no)
+static struct pin *pin_of(struct views *v, uint32_t no)
 {
 	return &v->pins[no % STATE_VERSIONS];
 }
 
-static bool is_idle(uint64_t no, void *arg)
+static bool is_idle(uint32_t no, void *arg)
 {
 	const struct pin *p = pin_of(arg, no);
 
 	return p->no != no || p->users == 0;
 }
 
-static int pin(struct views *v, uint64_t no, const uint8_t digest[SKILL_SHA], struct err *e)
+static int pin(struct views *v, uint32_t no, const uint8_t digest[SKILL_SHA], struct err *e)
 {
 	struct pin *p = pin_of(v, no);
 	struct stat st;
@@ -83,7 +83,7 @@ static int pin(struct views *v, uint64_t no, const uint8_t digest[SKILL_SHA], st
 	return 0;
 }
 
-static void unpin(struct views *v, uint64_t no)
+static void unpin(struct views *v, uint32_t no)
 {
 	struct pin *p = pin_of(v, no);
 
@@ -93,12 +93,12 @@ static void unpin(struct views *v, uint64_t no)
 	p->fd = -1;
 }
 
-static uint64_t find_version(const struct views *v, const uint8_t digest[SKILL_SHA])
+static uint32_t find_version(const struct views *v, const uint8_t digest[SKILL_SHA])
 {
-	for (size_t i = 0; i < STATE_VERSIONS; i++)
+	for (size_t i = 0; i < state_versions_used(v->state); i++)
 		if (atomic_load(&v->state->versions[i].no) != 0 &&
 		    memcmp(v->state->versions[i].digest, digest, SKILL_SHA) == 0)
-			return v->state->versions[i].no;
+			return (uint32_t)v->state->versions[i].no;
 	return 0;
 }
 
@@ -125,7 +125,7 @@ static bool requires_execution(const struct views *v, const struct skill_image *
 	return fm.requires_execution;
 }
 
-static uint64_t add_version(struct views *v, const struct catalog_entry *entry, struct err *e)
+static uint32_t add_version(struct views *v, const struct catalog_entry *entry, struct err *e)
 {
 	struct state_version row = { .added_s = entry->added_s };
 	auto_(skill_image) image = NULL;
@@ -139,14 +139,14 @@ static uint64_t add_version(struct views *v, const struct catalog_entry *entry, 
 	memcpy(row.digest, entry->digest, SKILL_SHA);
 	memcpy(row.slug, image->slug, sizeof(row.slug));
 	row.requires_execution = requires_execution(v, image);
-	uint64_t no = state_version_add(v->state, &row, is_idle, v);
+	uint32_t no = state_version_add(v->state, &row, is_idle, v);
 	if (no == 0)
 		err_set(e, ENOSPC, "too many versions are in use");
 	return no;
 }
 
 /* The version that @slug means now, pinned. */
-static uint64_t take_version(struct views *v, const char *slug, struct err *e)
+static uint32_t take_version(struct views *v, const char *slug, struct err *e)
 {
 	const struct catalog_entry *entry = catalog_find(v->catalog, slug);
 
@@ -154,7 +154,7 @@ static uint64_t take_version(struct views *v, const char *slug, struct err *e)
 		err_set(e, ENOENT, "no skill '%s'", slug);
 		return 0;
 	}
-	uint64_t *number = &v->numbers[entry - v->catalog->entries];
+	uint32_t *number = &v->numbers[entry - v->catalog->entries];
 	if (*number == 0 || !state_version(v->state, *number))
 		*number = find_version(v, entry->digest);
 	if (*number == 0)
@@ -189,24 +189,24 @@ static int read_slugs(const struct k_view_open *in, size_t len, const char **ret
 	return p == end ? 0 : err_set(e, EINVAL, "malformed list of skills");
 }
 
-static const struct state_version *row_of(const struct views *v, uint64_t no)
+static const struct state_version *row_of(const struct views *v, uint32_t no)
 {
 	return &v->state->versions[no % STATE_VERSIONS];
 }
 
 /* In the order of their slugs, as a directory is listed. */
-static void sort_versions(const struct views *v, uint64_t *versions, uint32_t n)
+static void sort_versions(const struct views *v, uint32_t *versions, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++)
 		for (uint32_t k = i; k > 0 && strcmp(row_of(v, versions[k])->slug,
 						     row_of(v, versions[k - 1])->slug) < 0; k--) {
-			uint64_t other = versions[k];
+			uint32_t other = versions[k];
 			versions[k] = versions[k - 1];
 			versions[k - 1] = other;
 		}
 }
 
-static int take_all(struct views *v, const char **slugs, uint32_t count, uint64_t *versions,
+static int take_all(struct views *v, const char **slugs, uint32_t count, uint32_t *versions,
 		    struct k_view *ret, struct err *e)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -228,7 +228,7 @@ int views_add(struct views *v, const struct k_view_open *in, size_t len, struct 
 	      struct err *e)
 {
 	const char *slugs[K_SKILLS_MAX];
-	uint64_t versions[K_SKILLS_MAX];
+	uint32_t versions[K_SKILLS_MAX];
 	int rc = read_slugs(in, len, slugs, e);
 
 	if (rc == 0)
@@ -251,7 +251,7 @@ int views_add(struct views *v, const struct k_view_open *in, size_t len, struct 
 
 void views_drop(struct views *v, uint64_t view)
 {
-	uint64_t versions[K_SKILLS_MAX];
+	uint32_t versions[K_SKILLS_MAX];
 	int count = state_view_list(v->state, view, versions);
 
 	if (count < 0)
@@ -264,7 +264,7 @@ void views_drop(struct views *v, uint64_t view)
 
 void views_drop_all(struct views *v)
 {
-	for (size_t i = 0; i < STATE_VIEWS; i++)
+	for (size_t i = 0; i < state_views_used(v->state); i++)
 		if (atomic_load(&v->state->views[i].no) != 0)
 			views_drop(v, v->state->views[i].no);
 }
@@ -284,10 +284,10 @@ bool views_count(struct views *v, uint64_t view, struct k_counts *ret)
 /* What the predecessor had open. A version whose manifest is gone goes on as far as it can. */
 static void take_up(struct views *v)
 {
-	uint64_t versions[K_SKILLS_MAX];
+	uint32_t versions[K_SKILLS_MAX];
 	struct err e;
 
-	for (size_t i = 0; i < STATE_VIEWS; i++) {
+	for (size_t i = 0; i < state_views_used(v->state); i++) {
 		uint64_t no = atomic_load(&v->state->views[i].no);
 		int count = no ? state_view_list(v->state, no, versions) : -1;
 		for (int k = 0; k < count; k++)

@@ -16,7 +16,7 @@
 
 /* A version that open views show: its manifest is locked, so that it is not collected. */
 struct pin {
-	uint64_t no;
+	uint32_t no;
 	int fd; /* -1: not locked */
 	uint32_t users;
 };
@@ -26,7 +26,7 @@ struct views {
 	struct skill_store store;
 	struct catalog *catalog;
 	struct stat read; /* the catalog's file when it was read */
-	uint64_t *numbers; /* by catalog entry: its version's number, 0: not looked for */
+	uint32_t *numbers; /* by catalog entry: its version's number, 0: not looked for */
 	uint32_t open;	   /* views */
 	struct pin pins[STATE_VERSIONS];
 };
