@@ -126,7 +126,7 @@ class Ledger:
                 os.dup2(log, 2)
                 fd = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD, 20)
                 os.dup2(fd, SUPERVISOR_FD)
-                os.close(fd)
+                os.closerange(4, 1024)
                 os.execve(argv[0], argv if wrap else ["cordon-ledger"], {})
             finally:
                 os._exit(127)
