@@ -208,6 +208,7 @@ static void on_daemon(struct life *l, enum daemon_id id)
 	struct from from = { l, id };
 	struct err e;
 	int rc = msg_recv(d->fd, &l->msg, &e);
+	bool is_gone = rc == 0;
 
 	if (rc == -EAGAIN)
 		return;
@@ -219,6 +220,9 @@ static void on_daemon(struct life *l, enum daemon_id id)
 		log_error("protocol", "daemon=%s %s", name_of(id), e.msg);
 		kill(d->pid, SIGKILL);
 	}
+	/* A closed end stays readable for ever: its death would never be looked at. */
+	if (rc < 0 || is_gone)
+		close(take_fd(&d->fd));
 }
 
 /* --- Stopping: step by step, the broker first, the ledger last */
