@@ -104,6 +104,36 @@ static const struct config_key keys[] = {
 	{ "egress.maximum_bytes", CONFIG_SIZE, FIELD(egress_maximum_bytes), 0, INT64_MAX, NULL,
 	  "0", FOR_BROKER, "Byte ceiling of every job's token; 0 is none." },
 
+	{ "gateway", CONFIG_WORD, FIELD(gateway), 0, 0, switch_words, "on",
+	  FOR_SUPERVISOR | FOR_BROKER | FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
+	  "off: the instance has no gateway, and the widest tier is none." },
+	{ "gateway.address", CONFIG_TEXT, FIELD(gateway_address), 0, 0, NULL, "100.64.0.1",
+	  FOR_BROKER | FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
+	  "The gateway's IPv4 address inside every sandbox, out of a protected range but not of "
+	  "127.0.0.0/8. It exists nowhere else." },
+	{ "gateway.port", CONFIG_COUNT, FIELD(gateway_port), 1, 65535, NULL, "3128",
+	  FOR_BROKER | FOR_WORKER | FOR_GATEWAY | AT_START_ONLY, "Its port there." },
+	{ "gateway.resolver", CONFIG_TEXT, FIELD(gateway_resolver), 0, 0, NULL, "",
+	  FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
+	  "ADDRESS or ADDRESS:PORT of the DNS server that names are asked from. Empty: the first "
+	  "nameserver of /etc/resolv.conf." },
+	{ "gateway.protected", CONFIG_TEXT, FIELD(gateway_protected), 0, 0, NULL, "",
+	  FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
+	  "ADDRESS or ADDRESS/BITS, separated by blanks: never reached, beyond the built-in list and "
+	  "the host's own addresses." },
+	{ "gateway.exceptions", CONFIG_TEXT, FIELD(gateway_exceptions), 0, 0, NULL, "",
+	  FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
+	  "Single addresses, separated by blanks, that sandboxes may reach although they are "
+	  "protected. Said in the log at every start." },
+	{ "gateway.connections", CONFIG_COUNT, FIELD(gateway_connections), 1, 60000, NULL, "1024",
+	  FOR_GATEWAY | AT_START_ONLY, "Connections of one command at a time; more wait." },
+	{ "gateway.head_timeout", CONFIG_SECONDS, FIELD(gateway_head_ms), 100, 3600000, NULL, "10",
+	  FOR_GATEWAY | AT_START_ONLY, "Seconds a request's head may take." },
+	{ "gateway.dial_timeout", CONFIG_SECONDS, FIELD(gateway_dial_ms), 100, 3600000, NULL, "10",
+	  FOR_GATEWAY | AT_START_ONLY, "Seconds one name or one address may take to answer." },
+	{ "gateway.idle_timeout", CONFIG_SECONDS, FIELD(gateway_idle_ms), 100, 86400000, NULL, "300",
+	  FOR_GATEWAY | AT_START_ONLY, "Seconds a connection may stay silent." },
+
 	{ "host_ids", CONFIG_IDS, FIELD(host_ids), 65536, 0x7ffffffe, NULL, "auto", FOR_WORKER | AT_START_ONLY,
 	  "BASE:COUNT, the ids sandboxes have outside, one per live sandbox; no account may lie in "
 	  "it. auto is a block of 4096 of the instance's own, between 1073741824 and 2147483647." },

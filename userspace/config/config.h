@@ -23,6 +23,7 @@ enum {
 	CONFIG_PATH_MAX = 256,
 	CONFIG_IMAGE_MAX = 128,
 	CONFIG_GROUP_MAX = 64,
+	CONFIG_ADDRESS_MAX = 64,
 	CONFIG_FAULT_MAX = 96,
 };
 
@@ -73,6 +74,14 @@ struct config {
 	uint32_t egress_default, egress_maximum; /* enum config_egress */
 	char egress_maximum_hosts[CONFIG_VALUE_MAX];
 	uint64_t egress_maximum_bytes; /* 0: none */
+	uint32_t gateway; /* 1: on */
+	char gateway_address[CONFIG_ADDRESS_MAX];
+	uint32_t gateway_port;
+	char gateway_resolver[CONFIG_ADDRESS_MAX]; /* "": the host's */
+	char gateway_protected[CONFIG_VALUE_MAX];
+	char gateway_exceptions[CONFIG_VALUE_MAX];
+	uint32_t gateway_connections;
+	uint64_t gateway_head_ms, gateway_dial_ms, gateway_idle_ms;
 	char fault[CONFIG_FAULT_MAX];  /* base/fault.h; "" outside tests */
 };
 

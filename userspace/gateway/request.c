@@ -225,7 +225,7 @@ size_t response_render(const struct head *h, enum framing framing, bool keep_ali
 static void put_refusal_body(struct out *o, const struct egress_verdict_row *row,
 			     const struct target *target)
 {
-	char host[HOST_NAME_MAX];
+	char host[HOST_MAX];
 
 	put_text(o, "{\"reason\":\"");
 	put_text(o, row->code);
@@ -259,7 +259,7 @@ static const char *status_words(unsigned status)
 size_t refusal_render(enum egress_verdict v, const struct target *target, char *out, size_t cap)
 {
 	const struct egress_verdict_row *row = egress_verdict_row(v);
-	char text[HOST_NAME_MAX + 128];
+	char text[HOST_MAX + 128];
 	struct out body = { .buf = text, .cap = sizeof(text) };
 	struct out o = { .buf = out, .cap = cap };
 

@@ -41,13 +41,13 @@ static bool is_numeric_label(const char *s, size_t len)
 }
 
 /* Lower-cases @len bytes into @out and checks every label. */
-static bool parse_name(const char *text, size_t len, char out[HOST_NAME_MAX])
+static bool parse_name(const char *text, size_t len, char out[HOST_MAX])
 {
 	size_t start = 0;
 
 	if (len && text[len - 1] == '.')
 		len--;
-	if (!len || len >= HOST_NAME_MAX)
+	if (!len || len >= HOST_MAX)
 		return false;
 	for (size_t i = 0; i <= len; i++) {
 		if (i < len && text[i] != '.') {
@@ -64,7 +64,7 @@ static bool parse_name(const char *text, size_t len, char out[HOST_NAME_MAX])
 			return false;
 		start = i + 1;
 	}
-	memset(out + len, 0, HOST_NAME_MAX - len);
+	memset(out + len, 0, HOST_MAX - len);
 	return true;
 }
 
@@ -215,7 +215,7 @@ bool host_entry_meet(const struct host_entry *a, const struct host_entry *b,
 	return true;
 }
 
-size_t host_format(const struct host *host, char out[static HOST_NAME_MAX])
+size_t host_format(const struct host *host, char out[static HOST_MAX])
 {
 	size_t n = strlen(host->name);
 

@@ -20,13 +20,13 @@
 #include "policy/address.h"
 
 enum {
-	HOST_NAME_MAX = 254,  /* with the NUL */
+	HOST_MAX = 254,  /* with the NUL */
 	HOST_TEXT_MAX = 264,  /* an entry as text: "[address]:port" or "name:port", with the NUL */
 };
 
 /* A host: a name, or (name empty) an address. */
 struct host {
-	char name[HOST_NAME_MAX];
+	char name[HOST_MAX];
 	struct address address;
 };
 
@@ -74,7 +74,7 @@ bool host_entry_meet(const struct host_entry *a, const struct host_entry *b,
 size_t host_entry_format(const struct host_entry *entry, char out[static HOST_TEXT_MAX]);
 
 /* The host alone, an IPv6 address without brackets. */
-size_t host_format(const struct host *host, char out[static HOST_NAME_MAX]);
+size_t host_format(const struct host *host, char out[static HOST_MAX]);
 
 /* The host of an URI or Host field: an IPv6 address in brackets, :port unless it is @dflt. */
 size_t target_format(const struct target *t, uint16_t dflt, char out[static HOST_TEXT_MAX]);
