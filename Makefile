@@ -45,6 +45,7 @@ name_supervisor := cordond
 name_cli        := cordon
 pkgs_confine    := libseccomp libcap
 pkgs_json       := jansson
+pkgs_image      := libarchive
 pkgs_digest     := libcrypto
 pkgs_broker     := libmicrohttpd
 pkgs_worker     := libbpf libnl-3.0 libnl-route-3.0 libnftables

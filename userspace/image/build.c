@@ -81,8 +81,8 @@ static int check_room(const struct store *s, uint64_t needs_bytes, struct err *e
 	return 0;
 }
 
-int build_pack(const struct store *s, const char *temp, const char *root, time_t epoch,
-	       struct store_image *ret_image, struct err *e)
+static int pack(const struct store *s, const char *temp, const char *root, time_t epoch,
+		struct store_image *ret_image, struct err *e)
 {
 	char file[PATH_MAX], path[2 * PATH_MAX], time[64];
 
@@ -98,26 +98,47 @@ int build_pack(const struct store *s, const char *temp, const char *root, time_t
 	return store_adopt(s, file, ret_image, e);
 }
 
+int build_tree(const struct store *s, const char *temp, char ret_root[PATH_MAX], struct err *e)
+{
+	int n = snprintf(ret_root, PATH_MAX, "%s/%s/root", s->path, temp);
+
+	if (n < 0 || n >= PATH_MAX)
+		return err_set(e, ENAMETOOLONG, "image store: path too long");
+	if (mkdir(ret_root, 0755) < 0 && errno != EEXIST)
+		return err_set(e, errno, "make '%s': %s", ret_root, strerror(errno));
+	return 0;
+}
+
+int build_finish(const struct store *s, const char *temp, time_t start,
+		 void (*on_line)(const char *line, void *arg), void *arg,
+		 struct store_image *ret_image, struct err *e)
+{
+	char root[PATH_MAX];
+	time_t epoch;
+	int r = build_tree(s, temp, root, e);
+
+	if (r == 0)
+		r = tree_furnish(root, e);
+	if (r == 0)
+		r = tree_settle(root, start, &epoch, e);
+	if (r < 0)
+		return r;
+	if (on_line)
+		on_line("packing", arg);
+	return pack(s, temp, root, epoch, ret_image, e);
+}
+
 static int make(const struct store *s, const struct recipe *recipe, const char *temp,
 		void (*on_line)(const char *line, void *arg), void *arg,
 		struct store_image *ret_image, struct err *e)
 {
 	char root[PATH_MAX];
-	time_t start = time(NULL), epoch;
-	int n = snprintf(root, sizeof(root), "%s/%s/root", s->path, temp);
+	time_t start = time(NULL);
+	int r = build_tree(s, temp, root, e);
 
-	if (n < 0 || (size_t)n >= sizeof(root))
-		return err_set(e, ENAMETOOLONG, "image store: path too long");
-	if (mkdir(root, 0755) < 0)
-		return err_set(e, errno, "make '%s': %s", root, strerror(errno));
-	int r = recipe->assemble(root, on_line, arg, e);
 	if (r == 0)
-		r = tree_furnish(root, e);
-	if (r == 0)
-		r = tree_settle(root, start, &epoch, e);
-	if (r == 0 && on_line)
-		on_line("packing", arg);
-	return r < 0 ? r : build_pack(s, temp, root, epoch, ret_image, e);
+		r = recipe->assemble(root, on_line, arg, e);
+	return r < 0 ? r : build_finish(s, temp, start, on_line, arg, ret_image, e);
 }
 
 static int build_locked(const struct store *s, const struct recipe *recipe, const char *built,
@@ -138,6 +159,23 @@ static int build_locked(const struct store *s, const struct recipe *recipe, cons
 	return r < 0 ? r : store_point(s, built, ret->image.hex, e);
 }
 
+int build_begin(const struct store *s, const char *kind,
+		void (*on_line)(const char *line, void *arg), void *arg, struct err *e)
+{
+	autoclose int lock = store_lock(s, kind, false, e);
+
+	if (lock == -EWOULDBLOCK) {
+		if (on_line)
+			on_line("waiting for another one of it", arg);
+		lock = store_lock(s, kind, true, e);
+	}
+	if (lock < 0)
+		return lock;
+	if (store_sweep_kind(s, kind, e) < 0 || store_sweep(s, e) < 0)
+		return -e->code;
+	return take_fd(&lock);
+}
+
 static double now_s(void)
 {
 	struct timespec t;
@@ -153,17 +191,9 @@ int build_recipe(const struct store *s, const struct recipe *recipe,
 	char built[NAME_MAX + 1], ref[IMAGE_NAME_MAX + 8];
 	double start = now_s();
 	struct build b = {.is_cached = false};
-	autoclose int lock = store_lock(s, recipe->name, false, e);
+	autoclose int lock = build_begin(s, recipe->name, on_line, arg, e);
 
-	if (lock == -EWOULDBLOCK) {
-		if (on_line)
-			on_line("waiting for another build of it", arg);
-		lock = store_lock(s, recipe->name, true, e);
-	}
-	if (lock < 0)
-		return lock;
-	if (store_sweep_kind(s, recipe->name, e) < 0 || store_sweep(s, e) < 0 ||
-	    recipe_file(recipe, built, e) < 0)
+	if (lock < 0 || recipe_file(recipe, built, e) < 0)
 		return err_wrap(e, recipe->name);
 	if (build_locked(s, recipe, built, on_line, arg, &b, e) < 0)
 		return err_wrap(e, recipe->name);

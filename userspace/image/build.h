@@ -6,7 +6,9 @@
  * From a recipe to an image in the store: one build of a name at a time, nothing
  * built twice, nothing half made left under a final name.
  */
+#include <limits.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "image/recipe.h"
@@ -24,11 +26,19 @@ int build_recipe(const struct store *s, const struct recipe *recipe,
 		 struct err *e);
 
 /*
- * Turns the settled tree @root (an absolute path) into an image, reproducibly,
- * and gives it to the store. @temp is the private directory it is made in; no
- * time in it is later than @epoch.
+ * Turns the tree "root" in @temp, a private directory of the store, into an
+ * image: furnished, settled, packed reproducibly, adopted. @start is when work on
+ * the tree began.
  */
-int build_pack(const struct store *s, const char *temp, const char *root, time_t epoch,
-	       struct store_image *ret_image, struct err *e);
+int build_finish(const struct store *s, const char *temp, time_t start,
+		 void (*on_line)(const char *line, void *arg), void *arg,
+		 struct store_image *ret_image, struct err *e);
+
+/* The absolute path of that tree, which is made empty. */
+int build_tree(const struct store *s, const char *temp, char ret_root[PATH_MAX], struct err *e);
+
+/* Takes the lock of @kind, saying so where it has to wait, and sweeps. Gives the lock. */
+int build_begin(const struct store *s, const char *kind,
+		void (*on_line)(const char *line, void *arg), void *arg, struct err *e);
 
 #endif

@@ -11,6 +11,7 @@
  * what the next build removes. The one thing written outside the store is the
  * pinned digest in the instance's configuration.
  */
+#include <locale.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ int main(int argc, char **argv)
 	struct err e;
 
 	json_start();
+	setlocale(LC_CTYPE, "C.UTF-8"); /* names in archives are UTF-8 */
 	if (options_parse(argc, argv, &o, &e) < 0) {
 		fail(&e, 0);
 		fputs(OPTIONS_USAGE, stderr);

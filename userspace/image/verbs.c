@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "image/build.h"
+#include "image/import.h"
 #include "image/pin.h"
 #include "image/progress.h"
 #include "json/json.h"
@@ -143,8 +144,26 @@ static int verb_build(const struct image_context *c, struct err *e)
 
 static int verb_import(const struct image_context *c, struct err *e)
 {
-	(void)c;
-	return err_set(e, ENOSYS, "import");
+	const char *name = c->options.name;
+	struct progress progress;
+	struct import made;
+
+	if (name && (!store_name_is_valid(name) || recipe_find(name)))
+		return err_set(e, EINVAL, "'%.80s' cannot name an imported image", name);
+	progress_start(&progress, "import");
+	int r = import_layout(&c->store, c->options.operand, name, progress_line, &progress, &made, e);
+	progress_end(&progress);
+	if (r == 0 && c->options.pin)
+		r = pin(c, made.image.hex, e);
+	if (r < 0)
+		return r;
+	if (made.skipped)
+		fprintf(stderr, "cordon: image: left out %llu devices and pipes\n",
+			(unsigned long long)made.skipped);
+	if (!made.has_bash)
+		fputs("cordon: image: it has no /bin/bash: command strings will not run\n", stderr);
+	const struct build b = {.image = made.image, .seconds = made.seconds};
+	return print_made(c, name ? name : "(no name)", &b, e);
 }
 
 /* --- list */
