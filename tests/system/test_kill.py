@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+# cordon-test: timeout=900
+"""kill -9 of every program of the plane at every labelled step (B9, B10).
+
+Two things must hold each time: every sandboxed process is gone at once, and
+after the next start and an orderly stop nothing that carries the instance's
+name is left. The labelled steps are the fault points in the source; a step
+without a row here fails the last test.
+"""
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cordon import TOP, Plane, contains, equal, eventually, main, test  # noqa: E402
+
+MARK = "86399.%d" % os.getpid()  # an argument no other process of the host has
+BUSY = "sleep %s & setsid sleep %s & sleep %s" % (MARK, MARK, MARK)
+
+# Steps at which the daemon kills itself: {daemon: [step, ...]}. `after=N` rows
+# let the first slots of the pool pass, so that a command's own slot is hit.
+STEPS = {
+    "worker": ["slot.begin", "slot.cgroup", "slot.pipes", "slot.cloned", "slot.mapped",
+               "slot.sent", "slot.give", "run.begin", "run.limited", "run.workspace",
+               "workspace.image", "run.sent", "started.before", "finish.reaped",
+               "finish.removed", "done.before"],
+}
+
+
+def marked():
+    """Processes of the host with the mark among their arguments."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                if MARK.encode() in f.read().split(b"\0"):
+                    found.append(path)
+        except OSError:
+            pass
+    return found
+
+
+def busy(plane, *options):
+    """A command that holds several processes, and the CLI that waits for it."""
+    p = plane.popen("run", "--run-id", "kill", *options, "-c", BUSY,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: len(marked()) >= 3, "the command's processes")
+    return p
+
+
+def nothing_alive():
+    eventually(lambda: not marked(), "every sandboxed process gone", seconds=5)
+
+
+def starts_clean(plane):
+    """The next start works, and an orderly stop leaves nothing."""
+    plane.configure(fault="")
+    if not os.path.exists(plane.path("run/cordon/cordond.pid")) or plane.cordon("health").status:
+        plane.down(check=False)
+        plane.up()
+    plane.wait_ready()
+    equal(plane.sh("echo fine").out, b"fine\n", "a command after the kill")
+    plane.down()
+    equal(plane.left_behind(), [], "left behind")
+
+
+@test
+def control_the_marked_processes_are_seen():
+    with Plane() as plane:
+        p = busy(plane)
+        equal(len(marked()) >= 3, True, "marked processes")
+        p.send_signal(signal.SIGTERM)
+        equal(p.wait(20), 130, "cancelled")
+        nothing_alive()
+        plane.down()
+        equal(plane.left_behind(), [])
+
+
+def kill_daemon(name):
+    with Plane() as plane:
+        p = busy(plane)
+        plane.kill(name)
+        nothing_alive()
+        p.wait(30)
+        starts_clean(plane)
+
+
+@test
+def killed_worker_takes_every_sandbox_along():
+    kill_daemon("worker")
+
+
+@test
+def killed_broker_takes_every_sandbox_along():
+    kill_daemon("broker")
+
+
+@test
+def killed_ledger_leaves_a_plane_that_works():
+    with Plane() as plane:
+        p = busy(plane)
+        plane.kill("ledger")
+        plane.wait_ready()
+        p.send_signal(signal.SIGTERM)
+        p.wait(30)
+        nothing_alive()
+        starts_clean(plane)
+
+
+@test
+def killed_cordond_takes_everything_along():
+    kill_daemon("cordond")
+
+
+@test
+def killed_launcher_ends_its_command_alone():
+    with Plane() as plane:
+        other = plane.popen("run", "-c", "sleep 2; echo other", stdout=subprocess.PIPE)
+        p = busy(plane)
+        # pid 1 of the slot is the parent of the marked shell's processes.
+        inits = [pid for pid in plane.sandboxed()
+                 if "launcher" in os.readlink("/proc/%d/exe" % pid)]
+        children = {int(re.search(r"PPid:\t(\d+)", open(os.path.join(os.path.dirname(m),
+                    "status")).read()).group(1)) for m in marked()}
+        grandparents = {_parent(c) for c in children}
+        ours = [pid for pid in inits if pid in children | grandparents]
+        equal(len(ours), 1, "the launcher of the marked command")
+        os.kill(ours[0], signal.SIGKILL)
+        nothing_alive()
+        equal(p.wait(30), 125, "the command whose launcher was killed")
+        equal(other.communicate(timeout=30)[0], b"other\n", "the other command")
+        starts_clean(plane)
+
+
+def _parent(pid):
+    try:
+        with open("/proc/%d/status" % pid) as f:
+            return int(re.search(r"PPid:\t(\d+)", f.read()).group(1))
+    except OSError:
+        return 0
+
+
+def kill_at(daemon, step):
+    with Plane(up=False) as plane:
+        plane.configure(fault="%s:kill:after=3" % step, pool=2)
+        up = plane.up(check=False)
+        if up.status == 0:
+            for _ in range(4):  # the third passing of the step is the last
+                subprocess.run([os.path.join(os.environ.get("CORDON_BUILD", "build"), "bin/cordon"),
+                                "run", "--run-id", "k%d" % _, "--timeout", "20", "-c",
+                                "sleep %s & true" % MARK],
+                               env=dict(plane.env, CORDON_ROOT=plane.root),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        contains(plane.log, daemon, "the log tells of the death at %s" % step)
+        equal(marked(), [], "commands alive after the death at " + step)
+        plane.down(check=False)
+        starts_clean(plane)
+
+
+for _daemon, _steps in STEPS.items():
+    for _step in _steps:
+        def _run(daemon=_daemon, step=_step):
+            kill_at(daemon, step)
+        _run.__name__ = "killed_%s_at_%s" % (_daemon, _step.replace(".", "_"))
+        test(_run)
+
+
+@test
+def every_labelled_step_has_a_row():
+    found = set()
+    for path in glob.glob(os.path.join(TOP, "userspace/*/*.c")) + \
+            glob.glob(os.path.join(TOP, "fuse-skills/*.c")):
+        with open(path) as f:
+            found |= set(re.findall(r'fault_(?:hit|step)\("([a-z_.]+)"', f.read()))
+    rows = {step for steps in STEPS.values() for step in steps}
+    equal(found - rows - NOT_FOR_KILLING, set(), "steps without a row")
+    equal(rows - found, set(), "rows without a step")
+
+
+# Steps that exist to make something fail or wait in other tests.
+NOT_FOR_KILLING = {"gateway.ceiling"}
+
+if __name__ == "__main__":
+    main()
