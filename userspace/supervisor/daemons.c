@@ -23,12 +23,13 @@
 enum { LAUNCHER_MAX = 16 << 20 };
 
 const struct daemon_row daemon_rows[D_COUNT] = {
-	/*           name       reader       as_peer      optional listen launcher stop */
-	[D_LEDGER] = { "ledger", FOR_LEDGER, SFD_LEDGER, false, false, false, 2 },
-	[D_WORKER] = { "worker", FOR_WORKER, SFD_WORKER, false, false, true, 1 },
-	[D_GATEWAY] = { "gateway", FOR_GATEWAY, SFD_GATEWAY, true, false, false, 1 },
-	[D_SKILLS] = { "skills", FOR_SKILLS, SFD_SKILLS, true, false, false, 1 },
-	[D_BROKER] = { "broker", FOR_BROKER, SFD_BROKER, false, true, false, 0 },
+	/*	       name	  reader       as_peer	    optional wants stop */
+	[D_LEDGER] = { "ledger", FOR_LEDGER, SFD_LEDGER, false, 0, 2 },
+	[D_WORKER] = { "worker", FOR_WORKER, SFD_WORKER, false,
+		       WANTS_LAUNCHER | WANTS_SKILLS_MOUNT, 1 },
+	[D_GATEWAY] = { "gateway", FOR_GATEWAY, SFD_GATEWAY, true, 0, 1 },
+	[D_SKILLS] = { "skills", FOR_SKILLS, SFD_SKILLS, true, WANTS_FUSE, 1 },
+	[D_BROKER] = { "broker", FOR_BROKER, SFD_BROKER, false, WANTS_LISTEN, 0 },
 };
 
 /* Who has a socket pair with whom. */
@@ -39,6 +40,7 @@ static const struct {
 	{ D_BROKER, D_LEDGER },
 	{ D_BROKER, D_GATEWAY },
 	{ D_BROKER, D_SKILLS },
+	{ D_WORKER, D_GATEWAY },
 };
 
 static int program_path(enum daemon_id id, char *ret, size_t size, struct err *e)
@@ -49,16 +51,30 @@ static int program_path(enum daemon_id id, char *ret, size_t size, struct err *e
 	return places_program(name, ret, size, e);
 }
 
-int daemons_init(struct daemons *d, int listen_fd, int log_fd, struct err *e)
+/* An optional daemon is there when its program is, and what it lives on. */
+static int find_program(const struct plane *p, struct daemons *d, enum daemon_id id, struct err *e)
+{
+	char path[4096];
+	int rc = program_path(id, path, sizeof(path), e);
+
+	if (rc == 0 && id == D_GATEWAY && !p->config.gateway)
+		rc = -ENOENT;
+	if (rc == 0 && (daemon_rows[id].wants & WANTS_FUSE))
+		rc = fuse_open(p, &d->fuse, e);
+	return rc;
+}
+
+int daemons_init(struct daemons *d, const struct plane *p, int listen_fd, int log_fd,
+		 struct err *e)
 {
 	memset(d, 0, sizeof(*d));
 	memset(d->pending, 0xff, sizeof(d->pending)); /* -1 */
 	d->listen_fd = listen_fd;
 	d->log_fd = log_fd;
+	d->fuse.device_fd = d->fuse.state_fd = -1;
 	for (int i = 0; i < D_COUNT; i++) {
-		char path[4096];
 		d->of[i] = (struct daemon){ .state = DAEMON_DOWN, .pidfd = -1, .fd = -1 };
-		if (program_path((enum daemon_id)i, path, sizeof(path), e) == 0)
+		if (find_program(p, d, (enum daemon_id)i, e) == 0)
 			continue;
 		if (!daemon_rows[i].is_optional)
 			return -e->code;
@@ -133,6 +149,43 @@ static int add_launcher(struct parcel *c, struct err *e)
 		return fd;
 	parcel_add(c, SFD_LAUNCHER, fd);
 	return 0;
+}
+
+static int add_copy(struct parcel *c, enum supervisor_fd kind, int fd, struct err *e)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (copy < 0)
+		return err_set(e, errno, "dup: %s", strerror(errno));
+	parcel_add(c, kind, copy);
+	return 0;
+}
+
+static int add_skills_mount(struct daemons *d, struct parcel *c, struct err *e)
+{
+	int fd = fuse_clone(&d->fuse, e);
+
+	if (fd >= 0)
+		parcel_add(c, SFD_SKILLS_MOUNT, fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int add_wants(struct daemons *d, struct parcel *c, unsigned wants, struct err *e)
+{
+	bool has_fuse = d->fuse.device_fd >= 0;
+	int rc = 0;
+
+	if (wants & WANTS_LAUNCHER)
+		rc = add_launcher(c, e);
+	if (rc == 0 && (wants & WANTS_LISTEN))
+		rc = add_copy(c, SFD_LISTEN, d->listen_fd, e);
+	if (rc == 0 && (wants & WANTS_FUSE))
+		rc = add_copy(c, SFD_FUSE, d->fuse.device_fd, e);
+	if (rc == 0 && (wants & WANTS_FUSE))
+		rc = add_copy(c, SFD_SKILLS_STATE, d->fuse.state_fd, e);
+	if (rc == 0 && (wants & WANTS_SKILLS_MOUNT) && has_fuse)
+		rc = add_skills_mount(d, c, e);
+	return rc;
 }
 
 /* Tells @to, which runs, about its new end of the pair with @from. Takes @fd. */
@@ -258,14 +311,8 @@ int daemons_start(struct daemons *d, const struct plane *p, enum daemon_id id, u
 
 	if (add_config(&c, p, id, p->text, p->text_len, e) < 0)
 		return -e->code;
-	if (daemon_rows[id].wants_launcher && add_launcher(&c, e) < 0)
+	if (add_wants(d, &c, daemon_rows[id].wants, e) < 0)
 		return -e->code;
-	if (daemon_rows[id].wants_listen) {
-		int fd = fcntl(d->listen_fd, F_DUPFD_CLOEXEC, 3);
-		if (fd < 0)
-			return err_set(e, errno, "dup: %s", strerror(errno));
-		parcel_add(&c, SFD_LISTEN, fd);
-	}
 	if (add_peers(d, p, &c, id, e) < 0 || spawn(d, p, id, e) < 0)
 		return -e->code;
 	d->of[id].state = DAEMON_STARTING;

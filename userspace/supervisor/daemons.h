@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "proto/supervisor.h"
+#include "supervisor/fuse.h"
 #include "supervisor/plane.h"
 
 /* In the order of starting; stopping goes backwards by group. */
@@ -43,6 +44,15 @@ struct daemons {
 	int pending[D_COUNT][D_COUNT]; /* [a][b]: a's end of the pair with b, not yet handed over */
 	int listen_fd;
 	int log_fd;
+	struct fuse fuse;
+};
+
+/* What a daemon is handed beside its configuration and its peers. */
+enum daemon_want {
+	WANTS_LISTEN = 1u << 0,
+	WANTS_LAUNCHER = 1u << 1,
+	WANTS_FUSE = 1u << 2,	      /* the device and the state of the skills' mount */
+	WANTS_SKILLS_MOUNT = 1u << 3, /* a clone of it */
 };
 
 struct daemon_row {
@@ -50,14 +60,15 @@ struct daemon_row {
 	enum config_reader reader;
 	enum supervisor_fd as_peer; /* what the others call the descriptor to it */
 	bool is_optional;
-	bool wants_listen, wants_launcher;
+	unsigned wants; /* enum daemon_want */
 	unsigned stop_step; /* smaller ones stop first */
 };
 
 extern const struct daemon_row daemon_rows[D_COUNT];
 
-/* Everything down, nothing open; finds out which programs exist. */
-int daemons_init(struct daemons *d, int listen_fd, int log_fd, struct err *e);
+/* Everything down, nothing open; finds out which daemons this instance has. */
+int daemons_init(struct daemons *d, const struct plane *p, int listen_fd, int log_fd,
+		 struct err *e);
 
 /* Starts @id: spawns it, sends S_START, tells its running peers. It is STARTING afterwards. */
 int daemons_start(struct daemons *d, const struct plane *p, enum daemon_id id, uint64_t now_ms,

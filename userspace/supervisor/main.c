@@ -238,7 +238,7 @@ static int supervise(struct plane *p, bool is_foreground, int report_fd)
 		return rc;
 	}
 	if (rc == 0)
-		rc = daemons_init(&l->daemons, h.listen, STDERR_FILENO, &e);
+		rc = daemons_init(&l->daemons, p, h.listen, STDERR_FILENO, &e);
 	if (rc == 0) {
 		l->plane = p;
 		l->control_fd = h.control;
