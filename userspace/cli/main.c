@@ -38,7 +38,7 @@ static const struct verb verbs[] = {
 	{ "audit", "list|verify|export", "the ledger", NULL, NULL, audit_verbs },
 	{ "receipt", "show|verify", "receipts", NULL, NULL, receipt_verbs },
 	LATER("artifact"),
-	LATER("skill"),
+	{ "skill", "add|list|show|read|verify|remove", "skills", NULL, NULL, skill_verbs },
 	LATER("egress"),
 	LATER("env"),
 	LATER("file"),

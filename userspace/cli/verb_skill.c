@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon skill: adding and removing; looking is skill_view.c's. What is added
+ * is read here with the caller's own rights and leaves as data with digests.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/http.h"
+#include "cli/input.h"
+#include "cli/skill_sink.h"
+#include "cli/skill_source.h"
+#include "cli/skill_view.h"
+#include "json/json.h"
+
+struct add_options {
+	const char *slug;
+};
+
+static const struct option add_rows[] = {
+	OPTION(struct add_options, slug, "slug", 0, OPTION_TEXT, "S",
+	       "what it is called below /skills (default: the directory's name)"),
+};
+
+/* Options may stand before and behind the operand. */
+static int read_operands(struct invocation *in, struct add_options *o, const char **ret,
+			 int *ret_status)
+{
+	*ret = NULL;
+	for (;;) {
+		if (cli_options(in, add_rows, ARRAY_SIZE(add_rows), o, NULL, ret_status))
+			return 1;
+		if (in->argc == 0)
+			break;
+		if (*ret)
+			return input_no_more(in, ret_status);
+		*ret = in->argv[0];
+		in->argc--, in->argv++;
+	}
+	return *ret ? 0 : input_want(in, 1, "DIR, or - for JSON", ret_status);
+}
+
+/* A deep tree holds one descriptor per level. */
+static void allow_descriptors(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static int send_directory(const char *dir, const char *slug, struct skill_sink *to, struct err *e)
+{
+	char real[PATH_MAX];
+	autoclose int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || !realpath(dir, real))
+		return err_set(e, errno, "open '%s': %s", dir, strerror(errno));
+	allow_descriptors();
+	return skill_source_directory(fd, slug ? slug : strrchr(real, '/') + 1, to, e);
+}
+
+static int send_json(const char *slug, struct skill_sink *to, struct err *e)
+{
+	autofree char *text = NULL;
+	size_t len;
+	int rc = cli_read_input("-", SKILL_JSON_MAX, &text, &len, e);
+
+	return rc < 0 ? rc : skill_source_json(text, len, slug, to, e);
+}
+
+/* What whoever staged it should know. */
+static void say_advice(const struct places *p, const json_t *staged)
+{
+	const char *fault = cli_text(staged, "frontMatterFault");
+	const char *advice =
+		skill_advice(p, json_is_true(json_object_get(staged, "requiresExecution")));
+
+	if (fault && *fault)
+		fprintf(stderr, "cordon: warning: SKILL.md line %lld: %s\n",
+			(long long)json_integer_value(json_object_get(staged, "frontMatterLine")),
+			fault);
+	if (advice)
+		fprintf(stderr, "cordon: warning: %s\n", advice);
+}
+
+static int add(struct invocation *in)
+{
+	struct add_options o = { 0 };
+	autofree struct skill_sink *to = malloc(sizeof(*to));
+	auto_json json_t *staged = NULL;
+	enum reason why = REASON_STAGING_FAILED;
+	struct places p;
+	const char *from;
+	struct err e;
+	int status;
+
+	if (read_operands(in, &o, &from, &status))
+		return status;
+	status = cli_places(in, &p);
+	if (status || !to)
+		return status ? status : STATUS_FAILED;
+	if (skill_sink_open(&p, to, &why, &e) < 0)
+		return cli_refuse(why, &e);
+	int rc = strcmp(from, "-") == 0 ? send_json(o.slug, to, &e) :
+					  send_directory(from, o.slug, to, &e);
+	if (rc == 0)
+		rc = skill_sink_finish(to, &staged, &why, &e);
+	skill_sink_drop(to);
+	if (rc < 0)
+		return cli_refuse(why, &e);
+	say_advice(&p, staged);
+	if (in->common.is_json)
+		return cli_print_json(staged);
+	printf("%s %s\n", cli_text(staged, "slug"), cli_text(staged, "digest"));
+	return 0;
+}
+
+/* --- remove */
+
+struct remove_options {
+	const char *digest;
+};
+
+static const struct option remove_rows[] = {
+	OPTION(struct remove_options, digest, "digest", 0, OPTION_TEXT, "SHA256",
+	       "this version only (default: all of the skill's)"),
+};
+
+static const char *bare_digest(const char *digest)
+{
+	return digest && strncmp(digest, "sha256:", 7) == 0 ? digest + 7 : digest;
+}
+
+static bool plane_is_down(const struct places *p)
+{
+	struct http h;
+	struct err e;
+	int rc = http_connect(p->socket, &h, &e);
+
+	http_close(&h);
+	return rc == -ENOENT || rc == -ECONNREFUSED;
+}
+
+static int remove_directly(const struct places *p, const char *slug, const char *digest)
+{
+	const char *const args[] = { "remove", slug, digest, NULL };
+	autofree char *text = NULL;
+	struct err e;
+
+	return skill_stager_call(p, args, &text, &e) < 0 ? cli_refuse(REASON_STAGING_FAILED, &e) : 0;
+}
+
+static int drop(struct invocation *in)
+{
+	char path[HTTP_PATH_MAX] = "/v1/skills/";
+	struct remove_options o = { 0 };
+	auto_json json_t *answer = NULL;
+	struct places p;
+	struct err e;
+	int status;
+
+	if (cli_options(in, remove_rows, ARRAY_SIZE(remove_rows), &o, NULL, &status) ||
+	    input_want(in, 1, "SLUG", &status))
+		return status;
+	status = cli_places(in, &p);
+	if (status)
+		return status;
+	if (geteuid() == 0 && plane_is_down(&p))
+		return remove_directly(&p, in->argv[0], bare_digest(o.digest));
+	if (http_add_part(path, in->argv[0], &e) < 0)
+		return cli_refuse_options(&e);
+	if (o.digest)
+		snprintf(path + strlen(path), sizeof(path) - strlen(path), "?digest=%.64s",
+			 bare_digest(o.digest));
+	status = cli_call(in, "DELETE", path, NULL, &answer);
+	if (!status && in->common.is_json)
+		status = cli_print_json(answer);
+	return status;
+}
+
+const struct verb skill_verbs[] = {
+	{ "add", "DIR [--slug S] | --json -", "stage a skill, or a new version of one", add, NULL,
+	  NULL },
+	{ "list", "[--all]", "list the catalog", skill_list, NULL, NULL },
+	{ "show", "SLUG", "say what a skill holds", skill_show_one, NULL, NULL },
+	{ "read", "SLUG PATH", "print one file of a skill", skill_read, NULL, NULL },
+	{ "verify", "[SLUG]", "hash everything again", skill_verify, NULL, NULL },
+	{ "remove", "SLUG [--digest SHA256]", "take a skill out of the catalog", drop, NULL, NULL },
+	{ 0 },
+};
