@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One flat object in a fixed order: what is read, what is written, what does not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/scope.h"
+#include "json/flat.h"
+
+static char text_a[8];
+
+static bool read_two(const char *json, struct flat_member m[2])
+{
+	m[0] = (struct flat_member){ "a", FLAT_TEXT, text_a, sizeof(text_a), 0, 0 };
+	m[1] = (struct flat_member){ "n", FLAT_NUMBER, NULL, 0, 0, 0 };
+	return flat_read(json, strlen(json), m, 2);
+}
+
+static void members_are_read_in_their_order(void **s)
+{
+	struct flat_member m[2];
+
+	(void)s;
+	assert_true(read_two("{\"a\":\"x\\u00e9\\t\",\"n\":42}", m));
+	assert_string_equal(text_a, "xé\t");
+	assert_int_equal(m[1].number, 42);
+	assert_true(read_two("{\"n\":0}", m));
+	assert_int_equal(m[0].state, FLAT_ABSENT);
+	assert_int_equal(m[1].state, FLAT_THERE);
+	assert_true(read_two("{}", m));
+	assert_true(read_two("{\"\\u0061\":\"x\"}", m)); /* a key is what it decodes to */
+	assert_false(read_two("{\"n\":0,\"a\":\"x\"}", m));
+	assert_false(read_two("{\"a\":\"x\",\"a\":\"x\"}", m));
+	assert_false(read_two("{\"a\":\"x\",\"b\":1}", m));
+}
+
+static void values_of_another_type_are_checked_and_reported(void **s)
+{
+	static const char *const wrong[] = { "1", "null", "true", "[]", "{}", "[1,[2,{\"x\":[]}]]", "{\"k\":{}}",
+					     "-0.5e-10", "[[],[]]", "{\"p\":1,\"q\":[true,false]}" };
+	static const char *const bad[] = { "", "nul", "[", "]", "[1", "[1,]", "[,1]", "{", "{1:2}", "{\"k\"}",
+					   "{\"k\":}", "{\"k\":1,}", "[}", "{]", "01", "1.", "1e", "--1", "-", "[1}",
+					   "{\"k\":1]", "[\"\\q\"]", "[1 ]", "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]" };
+	struct flat_member m[2];
+	char json[128];
+
+	(void)s;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		snprintf(json, sizeof(json), "{\"a\":%s,\"n\":7}", wrong[i]);
+		assert_true(read_two(json, m));
+		assert_int_equal(m[0].state, FLAT_WRONG);
+		assert_int_equal(m[1].number, 7);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		snprintf(json, sizeof(json), "{\"a\":%s,\"n\":7}", bad[i]);
+		if (read_two(json, m))
+			fail_msg("accepted %s", json);
+	}
+}
+
+static void numbers_are_plain_or_wrong(void **s)
+{
+	static const struct {
+		const char *text;
+		enum flat_state state;
+	} rows[] = {
+		{ "0", FLAT_THERE }, { "9007199254740991", FLAT_THERE }, { "9007199254740992", FLAT_WRONG },
+		{ "18446744073709551616", FLAT_WRONG }, { "99999999999999999999999999999999", FLAT_WRONG },
+		{ "-0", FLAT_WRONG }, { "-1", FLAT_WRONG }, { "1.0", FLAT_WRONG }, { "1e3", FLAT_WRONG },
+		{ "\"1\"", FLAT_WRONG }, { "null", FLAT_WRONG },
+	};
+	struct flat_member m[2];
+	char json[96];
+
+	(void)s;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(json, sizeof(json), "{\"n\":%s}", rows[i].text);
+		assert_true(read_two(json, m));
+		assert_int_equal(m[1].state, rows[i].state);
+	}
+}
+
+static void a_string_longer_than_its_buffer_is_refused(void **s)
+{
+	struct flat_member m[2];
+
+	(void)s;
+	assert_true(read_two("{\"a\":\"1234567\"}", m));
+	assert_false(read_two("{\"a\":\"12345678\"}", m));
+	assert_true(read_two("{\"a\":\"12345\\u00e9\"}", m));
+	assert_false(read_two("{\"a\":\"123456\\u00e9\"}", m));
+	assert_false(read_two("{\"a\":\"1234\\ud83d\\ude00\"}", m));
+}
+
+static void writing_escapes_as_the_contract_says(void **s)
+{
+	struct flat_out o;
+	char buf[256];
+
+	(void)s;
+	flat_begin(&o, buf, sizeof(buf));
+	flat_text(&o, "k", "\"\\/\b\f\n\r\t\x01\x1f\x7f é<>&'");
+	flat_number(&o, "n", UINT64_MAX);
+	flat_text(&o, "e", "");
+	size_t n = flat_end(&o);
+	assert_int_equal(n, strlen(buf));
+	assert_string_equal(buf, "{\"k\":\"\\\"\\\\/\\u0008\\u000c\\u000a\\u000d\\u0009\\u0001\\u001f\x7f é<>&'\","
+				 "\"n\":18446744073709551615,\"e\":\"\"}");
+	flat_begin(&o, buf, sizeof(buf));
+	assert_int_equal(flat_end(&o), 2);
+	assert_string_equal(buf, "{}");
+}
+
+static void what_does_not_fit_is_never_half_written(void **s)
+{
+	char buf[64];
+	struct flat_out o;
+
+	(void)s;
+	for (size_t cap = 0; cap <= sizeof(buf); cap++) {
+		memset(buf, 0xee, sizeof(buf));
+		flat_begin(&o, buf, cap);
+		flat_text(&o, "key", "v\x01lue");
+		flat_number(&o, "n", 12345);
+		size_t n = flat_end(&o);
+		assert_int_equal(n != 0, cap > strlen("{\"key\":\"v\\u0001lue\",\"n\":12345}"));
+		for (size_t i = cap; i < sizeof(buf); i++)
+			assert_int_equal((uint8_t)buf[i], 0xee);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(members_are_read_in_their_order),
+		cmocka_unit_test(values_of_another_type_are_checked_and_reported),
+		cmocka_unit_test(numbers_are_plain_or_wrong),
+		cmocka_unit_test(a_string_longer_than_its_buffer_is_refused),
+		cmocka_unit_test(writing_escapes_as_the_contract_says),
+		cmocka_unit_test(what_does_not_fit_is_never_half_written),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
