@@ -1,64 +1,96 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""map.py - the map in ARCHITECTURE.md names every source file, and no other.
+"""map.py [--write] - the map in ARCHITECTURE.md has one line per source file.
 
-A line of the map is a list item that begins with file names in back-quotes:
-    - `err.[ch]`: the error type          (below a heading that names the folder)
-    - `tests/run.py`: runs test programs  (or with its whole path)
-A heading that holds a folder in back-quotes (### `userspace/base/`) is what
-short names below it belong to. `x.[ch]` is two files; a `*` names a family.
+The map is everything below the line that begins `<!-- map:`. --write writes it
+from what the files say of themselves: the first sentence of their first
+comment. The check fails for a file without a line, a line without a file, and
+a file that says nothing of itself. Lines are `- \\`name\\`: words` below a
+heading that names the folder.
 """
-import fnmatch, os, re, sys
+import os, re, sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROOTS = ("userspace", "include", "bpf", "fuse-skills", "nft", "tests", "vmtests", ".ci")
-SOURCES = (".c", ".h", ".py", ".sh", ".nft")
-LEFT_OUT = ("tests/fuzz/corpus", "tests/golden", "tests/vectors")
+ROOTS = ("include", "bpf", "nft", "userspace", "fuse-skills", "tests", "vmtests", "packaging")
+SOURCES = (".c", ".h", ".py", ".sh", ".nft", ".def")
+LEFT_OUT = ("tests/fuzz/corpus", "tests/golden")
+MARK = "<!-- map:"
+HEAD = MARK + " one line per file; `tests/lint/map.py --write` writes it, `make lint` keeps it true -->"
+WORDS_MAX = 140
 
 
 def sources():
     for root in ROOTS:
         for folder, dirs, files in os.walk(os.path.join(TOP, root)):
             rel = os.path.relpath(folder, TOP)
-            dirs[:] = [d for d in dirs if d != "__pycache__" and f"{rel}/{d}" not in LEFT_OUT]
-            for f in files:
-                if f.endswith(SOURCES) or rel == ".ci":
-                    yield f"{rel}/{f}"
+            dirs[:] = sorted(d for d in dirs if d != "__pycache__" and f"{rel}/{d}" not in LEFT_OUT)
+            for f in sorted(files):
+                if f.endswith(SOURCES):
+                    yield rel, f
+
+
+def first_comment(path, text):
+    if path.endswith(".py"):
+        m = re.search(r'"""(.*?)"""', text, re.S)
+        return m[1] if m else ""
+    if path.endswith((".sh", ".nft")) or text.startswith("#!"):
+        return "\n".join(l.lstrip("# ") for l in text.splitlines() if l.startswith("#") and not l.startswith("#!"))
+    return "\n\n".join(re.sub(r"\n\s*\* ?", "\n", c) for c in re.findall(r"/\*(.*?)\*/", text[:6000], re.S))
+
+
+def words_of(folder, name):
+    with open(os.path.join(TOP, folder, name), errors="replace") as f:
+        text = first_comment(name, f.read())
+    text = re.sub(r"SPDX-License-Identifier:[^\n]*", "", text).strip()
+    text = re.sub(r"^\s*Pure:\s*", "", text)
+    text = re.sub(r"^[\w.-]+\.(?:py|sh)\b[^\n]*? - ", "", text)
+    sentence = re.split(r"(?<=[a-z0-9)`'\]])[.;](?:\s|$)|\n\s*\n", text, 1)[0]
+    sentence = " ".join(sentence.split()).rstrip(".;:")
+    if not sentence and name.endswith(".h") and os.path.exists(os.path.join(TOP, folder, name[:-1] + "c")):
+        return words_of(folder, name[:-1] + "c")
+    if len(sentence) > WORDS_MAX:
+        sentence = sentence[:WORDS_MAX].rsplit(" ", 1)[0].rstrip(",;:") + " ..."
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+def render():
+    lines, last = [HEAD], None
+    for folder, name in sources():
+        if folder != last:
+            lines += ["", f"### `{folder}/`", ""]
+            last = folder
+        lines.append(f"- `{name}`: {words_of(folder, name)}")
+    return "\n".join(lines) + "\n"
 
 
 def entries(text):
     folder = ""
     for line in text.splitlines():
-        m = re.match(r"#+ .*?`([^`]+/)`", line)
+        m = re.match(r"#+ `([^`]+)/`$", line)
+        folder = m[1] if m else folder
+        m = re.match(r"- `([^`]+)`: *(.*)", line)
         if m:
-            folder = m[1]
-            continue
-        if re.match(r"#+ ", line):
-            folder = ""
-        m = re.match(r"\s*[-*] ((?:`[^`]+`(?:, | and )?)+)", line)
-        for name in re.findall(r"`([^`]+)`", m[1]) if m else ():
-            if not re.fullmatch(r"[\w./*\[\]+-]+\.\w+|[\w./*-]*\.\[ch\]|\.ci/\w+", name):
-                continue
-            for one in ([name[:-4] + "c", name[:-4] + "h"] if name.endswith("[ch]") else [name]):
-                yield one if one.split("/")[0] in ROOTS else folder + one
+            yield (folder, m[1]), m[2]
 
 
 def main():
-    try:
-        with open(os.path.join(TOP, "ARCHITECTURE.md")) as f:
-            named = sorted(set(entries(f.read())))
-    except FileNotFoundError:
-        print("map: there is no ARCHITECTURE.md yet", file=sys.stderr)
+    path = os.path.join(TOP, "ARCHITECTURE.md")
+    with open(path) as f:
+        above, mark, below = f.read().partition(MARK)
+    if sys.argv[1:] == ["--write"]:
+        with open(path, "w") as f:
+            f.write(above.rstrip("\n") + "\n\n" + render())
         return 0
-    have = sorted(sources())
-    lost = [h for h in have if not any(fnmatch.fnmatchcase(h, n) for n in named)]
-    gone = [n for n in named if n.split("/")[0] in ROOTS and not any(fnmatch.fnmatchcase(h, n) for h in have)
-            and not os.path.exists(os.path.join(TOP, n))]
-    for h in lost:
-        print(f"map: {h} has no line in ARCHITECTURE.md", file=sys.stderr)
-    for n in gone:
-        print(f"map: ARCHITECTURE.md names {n}, which does not exist", file=sys.stderr)
-    return 1 if lost or gone else 0
+    if not mark:
+        print(f"map: ARCHITECTURE.md has no line `{MARK}`", file=sys.stderr)
+        return 1
+    have, named = set(sources()), dict(entries(below))
+    problems = [f"{f}/{n} has no line (tests/lint/map.py --write)" for f, n in sorted(have - set(named))]
+    problems += [f"{f}/{n} does not exist" for f, n in sorted(set(named) - have)]
+    problems += [f"{f}/{n} says nothing of itself" for (f, n), words in sorted(named.items()) if not words]
+    for p in problems:
+        print(f"map: {p}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
