@@ -34,22 +34,21 @@ static const struct option rows[] = {
 struct parsed {
 	struct got got;
 	struct common common;
-	bool has_dashes;
-	int argc;
-	char **argv;
+	struct rest rest;
+	char *args[32];
 	struct err e;
 };
 
-#define PARSE(p, ...) parse(p, (const char *const[]){ __VA_ARGS__, NULL })
+#define PARSE(p, ...) parse(p, OPTIONS_MIXED, (const char *const[]){ __VA_ARGS__, NULL })
+#define PARSE_STOP(p, ...) parse(p, OPTIONS_STOP, (const char *const[]){ __VA_ARGS__, NULL })
 
-static int parse(struct parsed *p, const char *const *args)
+static int parse(struct parsed *p, enum option_mode mode, const char *const *args)
 {
 	memset(p, 0, sizeof(*p));
-	while (args[p->argc])
-		p->argc++;
-	p->argv = (char **)(uintptr_t)args;
-	return options_parse(rows, ARRAY_SIZE(rows), &p->argc, &p->argv, &p->got, &p->common,
-			     &p->has_dashes, &p->e);
+	for (; args[p->rest.argc]; p->rest.argc++)
+		p->args[p->rest.argc] = (char *)(uintptr_t)args[p->rest.argc];
+	p->rest.argv = p->args;
+	return options_parse(rows, ARRAY_SIZE(rows), mode, &p->rest, &p->got, &p->common, &p->e);
 }
 
 static void every_kind_is_read(void **state)
@@ -70,22 +69,41 @@ static void every_kind_is_read(void **state)
 	assert_int_equal(p.got.count.value, 0);
 	assert_true(p.common.is_json);
 	assert_string_equal(p.common.root, "/r");
-	assert_true(p.has_dashes);
-	assert_int_equal(p.argc, 1);
-	assert_string_equal(p.argv[0], "--flag");
+	assert_true(p.rest.has_dashes);
+	assert_int_equal(p.rest.operands, 0);
+	assert_int_equal(p.rest.argc, 1);
+	assert_string_equal(p.rest.argv[0], "--flag");
 }
 
-static void the_first_operand_ends_it(void **state)
+static void a_verb_ends_it(void **state)
 {
 	struct parsed p;
 
 	(void)state;
-	assert_int_equal(PARSE(&p, "-f", "job", "--text", "x"), 0);
-	assert_int_equal(p.argc, 3);
-	assert_false(p.has_dashes);
+	assert_int_equal(PARSE_STOP(&p, "-f", "job", "--text", "x"), 0);
+	assert_int_equal(p.rest.argc, 3);
+	assert_string_equal(p.rest.argv[0], "job");
+	assert_false(p.rest.has_dashes);
 	assert_null(p.got.text);
-	assert_int_equal(PARSE(&p, "-", "x"), 0);
-	assert_int_equal(p.argc, 2);
+}
+
+static void operands_stand_anywhere_before_the_dashes(void **state)
+{
+	struct parsed p;
+
+	(void)state;
+	assert_int_equal(PARSE(&p, "one", "-f", "two", "--text", "x", "-", "--", "-f", "three"), 0);
+	assert_int_equal(p.rest.operands, 3);
+	assert_int_equal(p.rest.argc, 5);
+	assert_string_equal(p.rest.argv[0], "one");
+	assert_string_equal(p.rest.argv[1], "two");
+	assert_string_equal(p.rest.argv[2], "-");
+	assert_string_equal(p.rest.argv[3], "-f");
+	assert_string_equal(p.rest.argv[4], "three");
+	assert_string_equal(p.got.text, "x");
+	assert_int_equal(PARSE(&p, "--"), 0);
+	assert_true(p.rest.has_dashes);
+	assert_int_equal(p.rest.argc, 0);
 }
 
 static void a_command_ends_it_too(void **state)
@@ -93,9 +111,11 @@ static void a_command_ends_it_too(void **state)
 	struct parsed p;
 
 	(void)state;
-	assert_int_equal(PARSE(&p, "-c", "--flag", "--text", "x"), 0);
+	assert_int_equal(PARSE(&p, "job", "-c", "--flag", "--text", "x"), 0);
 	assert_string_equal(p.got.command, "--flag");
-	assert_int_equal(p.argc, 2);
+	assert_int_equal(p.rest.operands, 1);
+	assert_int_equal(p.rest.argc, 3);
+	assert_string_equal(p.rest.argv[1], "--text");
 	assert_int_equal(PARSE(&p, "-cexit 3"), 0);
 	assert_string_equal(p.got.command, "exit 3");
 }
@@ -128,7 +148,7 @@ static void a_refusal_names_the_option(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct parsed p;
-		assert_int_equal(parse(&p, bad[i].args), -bad[i].code);
+		assert_int_equal(parse(&p, OPTIONS_MIXED, bad[i].args), -bad[i].code);
 		if (!strstr(p.e.msg, bad[i].words))
 			fail_msg("%s: %s", bad[i].args[0], p.e.msg);
 	}
@@ -138,7 +158,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_is_read),
-		cmocka_unit_test(the_first_operand_ends_it),
+		cmocka_unit_test(a_verb_ends_it),
+		cmocka_unit_test(operands_stand_anywhere_before_the_dashes),
 		cmocka_unit_test(a_command_ends_it_too),
 		cmocka_unit_test(a_refusal_names_the_option),
 	};

@@ -38,11 +38,11 @@ int cli_refuse_options(const struct err *e)
 }
 
 int cli_options(struct invocation *in, const struct option *rows, size_t n, void *ret,
-		bool *ret_dashes, int *ret_status)
+		int *ret_status)
 {
 	struct err e;
 
-	if (options_parse(rows, n, &in->argc, &in->argv, ret, &in->common, ret_dashes, &e) < 0) {
+	if (options_parse(rows, n, OPTIONS_MIXED, &in->rest, ret, &in->common, &e) < 0) {
 		*ret_status = cli_refuse_options(&e);
 		return 1;
 	}

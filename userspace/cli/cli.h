@@ -21,8 +21,7 @@ enum {
 
 struct invocation {
 	const char *path; /* "session seal": for the words of errors */
-	int argc;	  /* what stands behind the verb */
-	char **argv;
+	struct rest rest; /* what stands behind the verb, then behind its options */
 	struct common common;
 };
 
@@ -37,7 +36,7 @@ struct verb {
 
 /* The tables of verb_*.c */
 extern const struct verb session_verbs[], job_verbs[], audit_verbs[], receipt_verbs[],
-	workspace_verbs[], skill_verbs[];
+	workspace_verbs[], registry_verbs[], skill_verbs[];
 int verb_run(struct invocation *in);
 int verb_down(struct invocation *in);
 int verb_reload(struct invocation *in);
@@ -52,7 +51,7 @@ int verb_later(struct invocation *in);
  * *ret_status. @rows may be NULL with @n 0.
  */
 int cli_options(struct invocation *in, const struct option *rows, size_t n, void *ret,
-		bool *ret_dashes, int *ret_status);
+		int *ret_status);
 
 /* Prints `cordon: text` and gives @status. */
 int cli_fail(int status, const struct err *e);

@@ -176,22 +176,20 @@ static int open_stdin(json_t *body, const char *file, int *ret_fd, struct err *e
 	return 0;
 }
 
-static int check_command(const struct invocation *in, const struct exec_options *o,
-			 bool has_dashes, struct err *e)
+static int check_command(const struct rest *r, const struct exec_options *o, struct err *e)
 {
-	if (o->command && (has_dashes || in->argc > 0))
+	if (o->command && (r->has_dashes || r->argc > 0))
 		return err_set(e, EINVAL, "-c takes one COMMAND; '%.80s' is left over",
-			       in->argc ? in->argv[0] : "--");
-	if (!o->command && !has_dashes && in->argc > 0)
+			       r->argc ? r->argv[0] : "--");
+	if (r->operands > 0 || (!r->has_dashes && r->argc > 0))
 		return err_set(e, EINVAL, "unknown argument '%.80s': a command goes behind --",
-			       in->argv[0]);
-	if (!o->command && !has_dashes)
+			       r->argv[0]);
+	if (!o->command && !r->has_dashes)
 		return err_set(e, EINVAL, "no command: -- ARGV... or -c COMMAND");
 	return 0;
 }
 
-int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o,
-	     bool has_dashes)
+int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o)
 {
 	struct relay r = { .is_json = in->common.is_json, .is_verbose = o->is_verbose };
 	struct err e;
@@ -199,11 +197,9 @@ int exec_run(struct invocation *in, const char *path, json_t *body, const struct
 
 	if (status)
 		return status;
-	if (check_command(in, o, has_dashes, &e) < 0 || add_options(body, o, &e) < 0)
-		return cli_refuse(REASON_INVALID_REQUEST, &e);
-	if (has_dashes && add_argv(body, in->argv, in->argc, &e) < 0)
-		return cli_refuse(REASON_INVALID_REQUEST, &e);
-	if (open_stdin(body, o->stdin_file, &r.stdin_fd, &e) < 0)
+	if (check_command(&in->rest, o, &e) < 0 || add_options(body, o, &e) < 0 ||
+	    (!o->command && add_argv(body, in->rest.argv, in->rest.argc, &e) < 0) ||
+	    open_stdin(body, o->stdin_file, &r.stdin_fd, &e) < 0)
 		return cli_refuse(REASON_INVALID_REQUEST, &e);
 	json_object_set_new(body, "stream", json_true());
 	return relay_run(&r, path, body);

@@ -42,9 +42,8 @@ struct exec_options {
 
 /*
  * Adds the command and its options to @body (an object) and sends it to @path.
- * Gives the exit status of SPEC 16. @has_dashes: an argv follows in @in.
+ * Gives the exit status of SPEC 16. The argv is what stands behind `--` in @in.
  */
-int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o,
-	     bool has_dashes);
+int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o);
 
 #endif

@@ -15,10 +15,10 @@ int input_want(const struct invocation *in, int n, const char *words, int *ret_s
 {
 	struct err e;
 
-	if (in->argc == n)
+	if (in->rest.argc == n)
 		return 0;
-	if (in->argc > n)
-		err_set(&e, EINVAL, "unknown argument '%.80s'", in->argv[n]);
+	if (in->rest.argc > n)
+		err_set(&e, EINVAL, "unknown argument '%.80s'", in->rest.argv[n]);
 	else
 		err_set(&e, EINVAL, "%s wants %s", in->path, words);
 	*ret_status = cli_refuse_options(&e);

@@ -5,7 +5,7 @@
 /* Operands and files of the verbs: how many, and read from where. */
 #include "cli/cli.h"
 
-/* 1 with *ret_status set when the operands are not exactly @n. @words names them. */
+/* 1 with *ret_status set when what is left are not exactly @n operands. @words names them. */
 int input_want(const struct invocation *in, int n, const char *words, int *ret_status);
 int input_no_more(const struct invocation *in, int *ret_status);
 

@@ -34,6 +34,8 @@ static const struct verb verbs[] = {
 	{ "session", "seal|open", "carriers", NULL, NULL, session_verbs },
 	{ "job", "open|exec|list|kill|close", "jobs", NULL, NULL, job_verbs },
 	{ "image", "build|import|list|verify|rm", "base images", NULL, "cordon-image", NULL },
+	{ "run-registry", "list|show|set|drop", "runs, and whether they live", NULL, NULL,
+	  registry_verbs },
 	{ "workspace", "list|rm", "workspaces", NULL, NULL, workspace_verbs },
 	{ "audit", "list|verify|export", "the ledger", NULL, NULL, audit_verbs },
 	{ "receipt", "show|verify", "receipts", NULL, NULL, receipt_verbs },
@@ -62,7 +64,7 @@ static void print_verbs(const char *path, const struct verb *table)
 {
 	printf("usage: cordon%s%s VERB ...\n\n", *path ? " " : "", path);
 	for (const struct verb *v = table; v->name; v++)
-		printf("  %-10s %-46s %s\n", v->name, v->synopsis, v->help);
+		printf("  %-12s %-46s %s\n", v->name, v->synopsis, v->help);
 	puts("\n--root DIR and --json work with every verb, --help explains one. See cordon(1).");
 }
 
@@ -71,7 +73,7 @@ static int exec_program(const struct verb *v, const struct invocation *in)
 {
 	char path[4096];
 	struct err e;
-	autofree char **argv = calloc((size_t)in->argc + 4, sizeof(*argv));
+	autofree char **argv = calloc((size_t)in->rest.argc + 4, sizeof(*argv));
 	int n = 0;
 
 	if (!argv)
@@ -79,8 +81,8 @@ static int exec_program(const struct verb *v, const struct invocation *in)
 	if (places_program(v->program, path, sizeof(path), &e) < 0)
 		return cli_fail(STATUS_FAILED, &e);
 	argv[n++] = (char *)(uintptr_t)v->program;
-	for (int i = 0; i < in->argc; i++)
-		argv[n++] = in->argv[i];
+	for (int i = 0; i < in->rest.argc; i++)
+		argv[n++] = in->rest.argv[i];
 	if (in->common.root)
 		setenv("CORDON_ROOT", in->common.root, 1);
 	if (in->common.is_json)
@@ -95,31 +97,31 @@ static int dispatch(const struct verb *table, const char *path, struct invocatio
 	char whole[128];
 	struct err e;
 
-	if (options_parse(NULL, 0, &in->argc, &in->argv, NULL, &in->common, NULL, &e) < 0)
+	if (options_parse(NULL, 0, OPTIONS_STOP, &in->rest, NULL, &in->common, &e) < 0)
 		return cli_refuse_options(&e), STATUS_USAGE;
-	if (in->common.wants_help || in->argc == 0) {
+	if (in->common.wants_help || in->rest.argc == 0) {
 		print_verbs(path, table);
 		return in->common.wants_help ? 0 : STATUS_USAGE;
 	}
 	for (const struct verb *v = table; v->name; v++) {
-		if (strcmp(v->name, in->argv[0]) != 0)
+		if (strcmp(v->name, in->rest.argv[0]) != 0)
 			continue;
 		snprintf(whole, sizeof(whole), "%s%s%s", path, *path ? " " : "", v->name);
 		in->path = whole;
-		in->argc--, in->argv++;
+		in->rest.argc--, in->rest.argv++;
 		if (v->below)
 			return dispatch(v->below, whole, in);
 		return v->program ? exec_program(v, in) : v->run(in);
 	}
 	err_set(&e, EINVAL, "unknown verb '%s%s%.60s' (cordon --help)", path, *path ? " " : "",
-		in->argv[0]);
+		in->rest.argv[0]);
 	cli_refuse_options(&e);
 	return STATUS_USAGE;
 }
 
 int main(int argc, char **argv)
 {
-	struct invocation in = { .path = "", .argc = argc - 1, .argv = argv + 1 };
+	struct invocation in = { .path = "", .rest = { .argc = argc - 1, .argv = argv + 1 } };
 
 	if (argc > 1 && strcmp(argv[1], "--version") == 0)
 		return puts("cordon " VERSION) < 0;

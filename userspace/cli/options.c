@@ -101,44 +101,64 @@ static bool takes_value(const struct option *o)
 	return o->arg != NULL;
 }
 
-int options_parse(const struct option *rows, size_t n, int *argc, char ***argv, void *ret,
-		  struct common *common, bool *ret_dashes, struct err *e)
+/* One option at r->argv[*at], its value perhaps in the next one. Moves *at behind it. */
+static int parse_one(const struct option *rows, size_t n, const struct rest *r, int *at, void *ret,
+		     struct common *common, const struct option **ret_o, struct err *e)
 {
-	while (*argc > 0) {
-		char *a = **argv;
-		struct found f;
-		const char *value = NULL;
-		if (a[0] != '-' || a[1] == '\0')
-			return 0;
-		(*argc)--, (*argv)++;
-		if (strcmp(a, "--") == 0) {
-			if (ret_dashes)
-				*ret_dashes = true;
-			return 0;
-		}
-		if (a[1] == '-') {
-			size_t len = strcspn(a + 2, "=");
-			f = find(rows, n, ret, common, a + 2, len, 0);
-			value = a[2 + len] == '=' ? a + 3 + len : NULL;
-		} else {
-			f = find(rows, n, ret, common, NULL, 0, a[1]);
-			value = a[2] ? a + 2 : NULL;
-		}
-		if (!f.o)
-			return err_set(e, EINVAL, "unknown option '%.80s'", a);
-		if (value && !takes_value(f.o))
-			return err_set(e, EINVAL, "'--%s' takes no value", f.o->name);
-		if (!value && takes_value(f.o)) {
-			if (*argc == 0)
-				return err_set(e, EINVAL, "'%.80s' wants %s", a, f.o->arg);
-			value = **argv;
-			(*argc)--, (*argv)++;
-		}
-		if (store(f.o, value, f.into, e) < 0)
-			return -e->code;
-		if (f.o->is_last)
-			return 0;
+	const char *a = r->argv[(*at)++], *value;
+	struct found f;
+
+	if (a[1] == '-') {
+		size_t len = strcspn(a + 2, "=");
+		f = find(rows, n, ret, common, a + 2, len, 0);
+		value = a[2 + len] == '=' ? a + 3 + len : NULL;
+	} else {
+		f = find(rows, n, ret, common, NULL, 0, a[1]);
+		value = a[2] ? a + 2 : NULL;
 	}
+	if (!f.o)
+		return err_set(e, EINVAL, "unknown option '%.80s'", a);
+	if (value && !takes_value(f.o))
+		return err_set(e, EINVAL, "'--%s' takes no value", f.o->name);
+	if (!value && takes_value(f.o)) {
+		if (*at == r->argc)
+			return err_set(e, EINVAL, "'%.80s' wants %s", a, f.o->arg);
+		value = r->argv[(*at)++];
+	}
+	*ret_o = f.o;
+	return store(f.o, value, f.into, e);
+}
+
+/* Closes the gap between the operands found and the rest, which begins at @at. */
+static void close_gap(struct rest *r, int at)
+{
+	memmove(r->argv + r->operands, r->argv + at, (size_t)(r->argc - at) * sizeof(*r->argv));
+	r->argc -= at - r->operands;
+}
+
+int options_parse(const struct option *rows, size_t n, enum option_mode mode, struct rest *r,
+		  void *ret, struct common *common, struct err *e)
+{
+	const struct option *o = NULL;
+	int at = 0;
+
+	r->operands = 0;
+	while (at < r->argc && !(o && o->is_last)) {
+		char *a = r->argv[at];
+		if (a[0] != '-' || a[1] == '\0') {
+			if (mode == OPTIONS_STOP)
+				break;
+			r->argv[r->operands++] = a;
+			at++;
+		} else if (strcmp(a, "--") == 0) {
+			r->has_dashes = true;
+			at++;
+			break;
+		} else if (parse_one(rows, n, r, &at, ret, common, &o, e) < 0) {
+			return -e->code;
+		}
+	}
+	close_gap(r, at);
 	return 0;
 }
 

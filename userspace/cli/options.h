@@ -56,12 +56,25 @@ struct common {
 };
 
 /*
- * Reads options off *argv until the first that is none, or `--` (taken; sets
- * *ret_dashes where it is not NULL). *argc and *argv then hold what is left.
- * -EINVAL with *e naming the option, -ENOSYS for one that is OPTION_LATER.
+ * Where operands may stand. STOP: nothing behind the first one is read (it is a
+ * verb with options of its own). MIXED: anywhere before `--`.
  */
-int options_parse(const struct option *rows, size_t n, int *argc, char ***argv, void *ret,
-		  struct common *common, bool *ret_dashes, struct err *e);
+enum option_mode { OPTIONS_STOP, OPTIONS_MIXED };
+
+/* What the options left over. */
+struct rest {
+	int argc; /* operands, then what stood behind `--` or after the last option */
+	char **argv;
+	int operands; /* how many of them stood before `--` */
+	bool has_dashes;
+};
+
+/*
+ * Reads the options out of *r; operands move to the front of r->argv. -EINVAL
+ * with *e naming the option, -ENOSYS for one that is OPTION_LATER.
+ */
+int options_parse(const struct option *rows, size_t n, enum option_mode mode, struct rest *r,
+		  void *ret, struct common *common, struct err *e);
 
 /* Prints the rows, and the common ones, as the help of a verb. */
 void options_print(const struct option *rows, size_t n);

@@ -76,28 +76,37 @@ int result_status(const json_t *result, bool is_verbose)
 	return status_of(result);
 }
 
-static int put_stream(json_t *result, const char *name, const struct relay_buffer *b)
+/* As text, or as base64 under another name where the bytes are no text. */
+static int put_stream(json_t *v, const char *name, const struct relay_buffer *b)
 {
 	char b64_name[16];
 	const char *at = b->at ? b->at : "";
-
-	snprintf(b64_name, sizeof(b64_name), "%sB64", name);
 	json_t *string = json_stringn(at, b->len); /* NULL: not UTF-8 */
+
 	if (string)
-		return json_object_set_new(result, name, string);
+		return json_object_set_new(v, name, string);
 	autofree char *text = malloc(BASE64_MAX(b->len));
 	if (!text)
 		return -1;
 	base64_encode(at, b->len, text);
-	json_object_del(result, name);
-	return json_object_set_new(result, b64_name, json_string(text));
+	snprintf(b64_name, sizeof(b64_name), "%sB64", name);
+	return json_object_set_new(v, b64_name, json_string(text));
 }
 
+/* In the order of SPEC 16: the streams before what is said about them. */
 int result_print(json_t *result, const struct relay_buffer kept[2])
 {
-	if (put_stream(result, "stdout", &kept[0]) < 0 || put_stream(result, "stderr", &kept[1]) < 0)
-		return STATUS_FAILED;
-	return cli_print_json(result);
+	auto_json json_t *v = json_object();
+	const char *key;
+	json_t *member;
+	int rc = 0;
+
+	json_object_foreach(result, key, member) {
+		if (strcmp(key, "stdoutTruncated") == 0)
+			rc |= put_stream(v, "stdout", &kept[0]) | put_stream(v, "stderr", &kept[1]);
+		rc |= json_object_set(v, key, member);
+	}
+	return rc ? STATUS_FAILED : cli_print_json(v);
 }
 
 json_t *result_refused(const char *reason, const char *text)

@@ -198,7 +198,7 @@ int skill_list(struct invocation *in)
 	auto_json json_t *all = json_array();
 	int status;
 
-	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, NULL, &status) ||
+	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
 	status = desk_open(in, &d);
@@ -256,14 +256,14 @@ int skill_show_one(struct invocation *in)
 	auto_(skill_image) image = NULL;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_want(in, 1, "SLUG", &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_want(in, 1, "SLUG", &status))
 		return status;
 	status = desk_open(in, &d);
 	if (status)
 		return status;
-	const struct catalog_entry *entry = catalog_find(d.catalog, in->argv[0]);
+	const struct catalog_entry *entry = catalog_find(d.catalog, in->rest.argv[0]);
 	if (!entry)
-		return unknown("skill", in->argv[0]);
+		return unknown("skill", in->rest.argv[0]);
 	auto_json json_t *o = describe(&d, entry, &image);
 	auto_json json_t *files = image ? list_files(image) : json_array();
 	if (in->common.is_json) {
@@ -334,10 +334,10 @@ int skill_read(struct invocation *in)
 	struct err e = { 0 };
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) ||
+	if (cli_options(in, NULL, 0, NULL, &status) ||
 	    input_want(in, 2, "SLUG PATH", &status))
 		return status;
-	const char *slug = in->argv[0], *path = in->argv[1];
+	const char *slug = in->rest.argv[0], *path = in->rest.argv[1];
 	const char *fault = skill_slug_fault(slug, strlen(slug)) ?: skill_path_fault(path, strlen(path));
 	if (fault) {
 		char shown[160];
@@ -426,10 +426,10 @@ int skill_verify(struct invocation *in)
 	uint64_t versions = 0;
 	int status, bad = 0;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status))
+	if (cli_options(in, NULL, 0, NULL, &status))
 		return status;
-	const char *slug = in->argc > 0 ? in->argv[0] : NULL;
-	if (in->argc > 1 && input_want(in, 1, "[SLUG]", &status))
+	const char *slug = in->rest.argc > 0 ? in->rest.argv[0] : NULL;
+	if (in->rest.argc > 1 && input_want(in, 1, "[SLUG]", &status))
 		return status;
 	status = desk_open(in, &d);
 	if (status)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cordon audit and cordon receipt: what happened, and whether it can be believed. */
+/* cordon audit: the ledger's rows, its chain, its export. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/scope.h"
@@ -10,10 +9,9 @@
 #include "cli/http.h"
 #include "cli/input.h"
 #include "cli/table.h"
-#include "digest/base64.h"
 #include "json/json.h"
 
-enum { RECEIPT_MAX = 1 << 20, INPUT_MAX = 80 << 20, EXPORT_PAGE = 1000 };
+enum { EXPORT_PAGE = 1000 };
 
 struct list_options {
 	const char *org;
@@ -57,7 +55,7 @@ static int rows_path(const struct list_options *o, char ret[HTTP_PATH_MAX], int 
 static int audit_list(struct invocation *in)
 {
 	static const struct column columns[] = {
-		{ "SEQ", "seq" },
+		{ "SEQ", "sequence" },
 		{ "TIME", "time" },
 		{ "ORG", "organizationId" },
 		{ "ACTOR", "actorPrincipalId" },
@@ -75,7 +73,7 @@ static int audit_list(struct invocation *in)
 	char path[HTTP_PATH_MAX];
 	int status;
 
-	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, NULL, &status) ||
+	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, &status) ||
 	    input_no_more(in, &status) || rows_path(&o, path, &status))
 		return status;
 	status = cli_call(in, "GET", path, NULL, &answer);
@@ -87,14 +85,46 @@ static int audit_list(struct invocation *in)
 	return 0;
 }
 
+struct verify_chain_options {
+	const char *anchor;
+};
+
+static const struct option verify_chain_rows[] = {
+	OPTION(struct verify_chain_options, anchor, "anchor", 0, OPTION_TEXT, "SEQ:HEAD",
+	       "what an earlier verify said (its last and head), kept elsewhere"),
+};
+
+/* /v1/audit/verify, with the anchor in its query. */
+static int verify_path(const char *anchor, char ret[HTTP_PATH_MAX], int *ret_status)
+{
+	struct err e;
+	size_t digits = anchor ? strspn(anchor, "0123456789") : 0;
+
+	strcpy(ret, "/v1/audit/verify");
+	if (!anchor)
+		return 0;
+	if (digits == 0 || digits > 15 || anchor[digits] != ':' ||
+	    strspn(anchor + digits + 1, "0123456789abcdef") != 64 || anchor[digits + 65]) {
+		err_set(&e, EINVAL, "'--anchor' wants SEQ:HEAD, not '%.100s'", anchor);
+		*ret_status = cli_refuse_options(&e);
+		return 1;
+	}
+	snprintf(ret, HTTP_PATH_MAX, "/v1/audit/verify?sequence=%.*s&head=%s", (int)digits, anchor,
+		 anchor + digits + 1);
+	return 0;
+}
+
 static int audit_verify(struct invocation *in)
 {
+	struct verify_chain_options o = { 0 };
 	auto_json json_t *answer = NULL;
+	char path[HTTP_PATH_MAX];
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, verify_chain_rows, ARRAY_SIZE(verify_chain_rows), &o, &status) ||
+	    input_no_more(in, &status) || verify_path(o.anchor, path, &status))
 		return status;
-	status = cli_call(in, "GET", "/v1/audit/verify", NULL, &answer);
+	status = cli_call(in, "GET", path, NULL, &answer);
 	if (status)
 		return status;
 	if (in->common.is_json)
@@ -104,173 +134,114 @@ static int audit_verify(struct invocation *in)
 	return json_is_true(json_object_get(answer, "ok")) ? 0 : STATUS_FAILED;
 }
 
-/* Every row as one line of JSON (A9), page by page. */
-static int audit_export(struct invocation *in)
+/* --- Export: every row as one line of JSON (A9) */
+
+struct export_options {
+	struct list_options page;
+	const char *consumer;
+	struct option_number ack;
+	bool is_drop;
+};
+
+static const struct option export_rows[] = {
+	OPTION(struct export_options, page.org, "org", 0, OPTION_TEXT, "O", "of one organisation"),
+	OPTION(struct export_options, consumer, "consumer", 0, OPTION_TEXT, "NAME",
+	       "the rows this consumer has not acknowledged"),
+	OPTION(struct export_options, ack, "ack", 0, OPTION_COUNT, "SEQ",
+	       "acknowledge the consumer's rows up to here"),
+	OPTION(struct export_options, is_drop, "drop", 0, OPTION_FLAG, NULL,
+	       "forget the consumer; nothing waits for it any more"),
+	OPTION(struct export_options, page.limit, "limit", 0, OPTION_COUNT, "N",
+	       "at most so many rows of the consumer"),
+};
+
+/* Prints the rows; gives the last sequence, 0 for none, -1 where they do not go up. */
+static json_int_t print_rows(const json_t *rows, json_int_t after)
 {
-	struct list_options o = { 0 };
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row) {
+		json_int_t sequence = json_integer_value(json_object_get(row, "sequence"));
+		if (sequence <= after || cli_print_json(row))
+			return -1;
+		after = sequence;
+	}
+	return i ? after : 0;
+}
+
+static int export_all(struct invocation *in, struct list_options *page)
+{
+	json_int_t last = 0, now;
 	int status;
 
-	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, NULL, &status) ||
-	    input_no_more(in, &status))
-		return status;
-	if (!o.org)
-		o.is_all = true;
-	o.limit = (struct option_number){ true, EXPORT_PAGE };
-	for (;;) {
+	page->is_all = !page->org;
+	page->limit = (struct option_number){ true, EXPORT_PAGE };
+	do {
 		auto_json json_t *answer = NULL;
 		char path[HTTP_PATH_MAX];
-		const json_t *row;
-		size_t i;
-		if (rows_path(&o, path, &status))
+		page->after = (struct option_number){ true, (uint64_t)last };
+		if (rows_path(page, path, &status))
 			return status;
 		status = cli_call(in, "GET", path, NULL, &answer);
 		if (status)
 			return status;
-		const json_t *rows = table_rows(answer);
-		json_array_foreach(rows, i, row) {
-			if (cli_print_json(row))
-				return STATUS_FAILED;
-			json_int_t seq = json_integer_value(json_object_get(row, "seq"));
-			if (seq <= 0 || (o.after.is_given && (uint64_t)seq <= o.after.value))
-				return STATUS_FAILED; /* no progress: never loop */
-			o.after = (struct option_number){ true, (uint64_t)seq };
-		}
-		if (json_array_size(rows) == 0)
-			return 0;
+		now = print_rows(table_rows(answer), last);
+		last = now;
+	} while (now > 0);
+	return now < 0 ? STATUS_FAILED : 0;
+}
+
+static int export_consumer(struct invocation *in, const struct export_options *o)
+{
+	auto_json json_t *answer = NULL, *body = NULL;
+	char path[HTTP_PATH_MAX] = "/v1/audit/export/";
+	struct err e;
+
+	if (http_add_part(path, o->consumer, &e) < 0)
+		return cli_refuse_options(&e);
+	if (o->ack.is_given) {
+		body = json_object();
+		json_add_u64(body, "sequence", o->ack.value);
 	}
+	if (!o->ack.is_given && !o->is_drop) {
+		size_t at = strlen(path);
+		snprintf(path + at, sizeof(path) - at, "?limit=%llu",
+			 (unsigned long long)(o->page.limit.is_given ? o->page.limit.value :
+								       EXPORT_PAGE));
+	}
+	int status = cli_call(in, o->is_drop ? "DELETE" : body ? "POST" : "GET", path, body,
+			      &answer);
+	if (status || body || o->is_drop)
+		return status;
+	return print_rows(table_rows(answer), 0) < 0 ? STATUS_FAILED : 0;
+}
+
+static int audit_export(struct invocation *in)
+{
+	struct export_options o = { 0 };
+	struct err e;
+	int status;
+
+	if (cli_options(in, export_rows, ARRAY_SIZE(export_rows), &o, &status) ||
+	    input_no_more(in, &status))
+		return status;
+	if (!o.consumer && (o.ack.is_given || o.is_drop || o.page.limit.is_given)) {
+		err_set(&e, EINVAL, "--ack, --drop and --limit are a --consumer's");
+		return cli_refuse_options(&e);
+	}
+	if (o.consumer && (o.page.org || (o.ack.is_given && o.is_drop))) {
+		err_set(&e, EINVAL, "--consumer takes one of --ack and --drop, and no --org");
+		return cli_refuse_options(&e);
+	}
+	return o.consumer ? export_consumer(in, &o) : export_all(in, &o.page);
 }
 
 const struct verb audit_verbs[] = {
 	{ "list", "(--org O | --all) [--after SEQ] [--limit N]", "show rows", audit_list, NULL,
 	  NULL },
-	{ "verify", "", "check the chain", audit_verify, NULL, NULL },
-	{ "export", "[--org O]", "print every row as a line of JSON", audit_export, NULL, NULL },
-	{ 0 },
-};
-
-/* --- Receipts */
-
-static int receipt_show(struct invocation *in)
-{
-	auto_json json_t *answer = NULL;
-	char path[HTTP_PATH_MAX] = "/v1/receipts/";
-	struct err e;
-	int status;
-
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) ||
-	    input_want(in, 2, "JOB COMMAND", &status))
-		return status;
-	if (http_add_part(path, in->argv[0], &e) < 0)
-		return cli_refuse_options(&e);
-	strcat(path, "/"); /* http_add_part keeps four bytes free */
-	if (http_add_part(path, in->argv[1], &e) < 0)
-		return cli_refuse_options(&e);
-	status = cli_call(in, "GET", path, NULL, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		return cli_print_json(answer);
-	const json_t *receipt = json_object_get(answer, "receipt");
-	table_print_object(receipt ? receipt : answer);
-	return 0;
-}
-
-struct verify_options {
-	const char *stdin_file, *output_file, *command;
-};
-
-static const struct option verify_rows[] = {
-	OPTION(struct verify_options, stdin_file, "stdin", 0, OPTION_TEXT, "FILE|-",
-	       "the standard input it was given"),
-	OPTION(struct verify_options, output_file, "output", 0, OPTION_TEXT, "FILE|-",
-	       "the standard output that came back"),
-	{ "command", 'c', OPTION_TEXT, offsetof(struct verify_options, command), "COMMAND",
-	  "what was run by bash -c", true },
-};
-
-static int add_file(json_t *body, const char *key, const char *file)
-{
-	autofree char *raw = NULL;
-	size_t len;
-	struct err e;
-
-	if (!file)
-		return 0;
-	if (cli_read_input(file, INPUT_MAX, &raw, &len, &e) < 0)
-		return cli_refuse_options(&e);
-	autofree char *text = malloc(BASE64_MAX(len));
-	if (!text)
-		return STATUS_FAILED;
-	base64_encode(raw, len, text);
-	return json_object_set_new(body, key, json_string(text)) < 0 ? STATUS_FAILED : 0;
-}
-
-/* A receipt as `receipt show --json` or `run --json` print it, or the bare object. */
-static int add_receipt(json_t *body, const char *file)
-{
-	autofree char *text = NULL;
-	size_t len;
-	struct err e;
-
-	if (cli_read_input(file, INPUT_MAX, &text, &len, &e) < 0)
-		return cli_refuse_options(&e);
-	auto_json json_t *v = json_parse_strict(text, len, 16, &e);
-	if (!v)
-		return err_wrap(&e, file), cli_refuse_options(&e);
-	json_t *inner = json_object_get(v, "receipt");
-	return json_object_set(body, "receipt", inner ? inner : v) < 0 ? STATUS_FAILED : 0;
-}
-
-static int receipt_verify(struct invocation *in)
-{
-	struct verify_options o = { 0 };
-	auto_json json_t *body = json_object(), *answer = NULL;
-	const char *file = NULL;
-	bool has_dashes = false;
-	struct err e;
-	int status;
-
-	if (cli_options(in, verify_rows, ARRAY_SIZE(verify_rows), &o, &has_dashes, &status))
-		return status;
-	if (!has_dashes && in->argc > 0) {
-		file = in->argv[0];
-		in->argc--, in->argv++;
-		if (cli_options(in, verify_rows, ARRAY_SIZE(verify_rows), &o, &has_dashes,
-				&status))
-			return status;
-	}
-	if (!file || (!has_dashes && in->argc)) {
-		err_set(&e, EINVAL, "receipt verify wants RECEIPT|- [options] [-- ARGV...]");
-		return cli_refuse_options(&e);
-	}
-	status = add_receipt(body, file);
-	if (!status)
-		status = add_file(body, "stdinB64", o.stdin_file);
-	if (!status)
-		status = add_file(body, "outputB64", o.output_file);
-	if (status)
-		return status;
-	if (o.command)
-		json_add_text(body, "command", o.command);
-	if (in->argc) {
-		json_t *a = json_array();
-		for (int i = 0; i < in->argc; i++)
-			json_array_append_new(a, json_string(in->argv[i]));
-		json_object_set_new(body, "argv", a);
-	}
-	status = cli_call(in, "POST", "/v1/receipts/verify", body, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		cli_print_json(answer);
-	else
-		table_print_object(answer);
-	return json_is_true(json_object_get(answer, "ok")) ? 0 : STATUS_FAILED;
-}
-
-const struct verb receipt_verbs[] = {
-	{ "show", "JOB COMMAND", "print a command's receipt", receipt_show, NULL, NULL },
-	{ "verify", "RECEIPT|- [--stdin F] [--output F] [-c COMMAND | -- ARGV...]",
-	  "check a receipt", receipt_verify, NULL, NULL },
+	{ "verify", "[--anchor SEQ:HEAD]", "check the chain", audit_verify, NULL, NULL },
+	{ "export", "[--org O | --consumer NAME [--ack SEQ | --drop]]",
+	  "print rows as lines of JSON", audit_export, NULL, NULL },
 	{ 0 },
 };

@@ -153,7 +153,7 @@ int verb_doctor(struct invocation *in)
 	struct err e;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
 	if (geteuid() != 0) {
 		err_set(&e, EPERM, "doctor needs root: it tries what the worker would do");

@@ -63,7 +63,7 @@ int verb_du(struct invocation *in)
 	bool is_partial = false;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
 	status = cli_places(in, &p);
 	if (status)

@@ -31,7 +31,7 @@ static int open_job(struct invocation *in)
 	struct err e;
 	int status;
 
-	if (cli_options(in, open_rows, ARRAY_SIZE(open_rows), &o, NULL, &status) ||
+	if (cli_options(in, open_rows, ARRAY_SIZE(open_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
 	if (!o.carrier) {
@@ -76,32 +76,25 @@ struct exec_job_options {
 
 static const struct option exec_rows[] = { EXEC_OPTIONS(struct exec_job_options, x) };
 
-/* JOB may stand before or between the options; what follows -- is the command's. */
+/* JOB is the one operand before `--`. */
 static int exec(struct invocation *in)
 {
 	struct exec_job_options o = { 0 };
 	char path[HTTP_PATH_MAX];
-	const char *job = NULL;
-	bool has_dashes = false;
 	struct err e;
 	int status;
 
-	if (cli_options(in, exec_rows, ARRAY_SIZE(exec_rows), &o, &has_dashes, &status))
+	if (cli_options(in, exec_rows, ARRAY_SIZE(exec_rows), &o, &status))
 		return status;
-	if (!has_dashes && !o.x.command && in->argc > 0) {
-		job = in->argv[0];
-		in->argc--, in->argv++;
-		if (cli_options(in, exec_rows, ARRAY_SIZE(exec_rows), &o, &has_dashes, &status))
-			return status;
-	}
-	if (!job) {
+	if (in->rest.operands < 1) {
 		err_set(&e, EINVAL, "job exec wants JOB");
 		return cli_refuse_options(&e);
 	}
-	if (job_path(job, "/commands", path, &status))
+	if (job_path(in->rest.argv[0], "/commands", path, &status))
 		return status;
+	in->rest.operands--, in->rest.argc--, in->rest.argv++;
 	auto_json json_t *body = json_object();
-	return exec_run(in, path, body, &o.x, has_dashes);
+	return exec_run(in, path, body, &o.x);
 }
 
 struct list_options {
@@ -124,7 +117,7 @@ static int list(struct invocation *in)
 	auto_json json_t *answer = NULL;
 	int status;
 
-	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, NULL, &status) ||
+	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
 	status = cli_call(in, "GET", o.is_all ? "/v1/jobs?all=1" : "/v1/jobs", NULL, &answer);
@@ -142,8 +135,8 @@ static int call_on_job(struct invocation *in, const char *method, const char *ta
 	char path[HTTP_PATH_MAX];
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_want(in, 1, "JOB", &status) ||
-	    job_path(in->argv[0], tail, path, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_want(in, 1, "JOB", &status) ||
+	    job_path(in->rest.argv[0], tail, path, &status))
 		return status;
 	status = cli_call(in, method, path, NULL, &answer);
 	if (!status && in->common.is_json)

@@ -91,7 +91,7 @@ int verb_down(struct invocation *in)
 	struct err e;
 	int status;
 
-	if (cli_options(in, down_rows, ARRAY_SIZE(down_rows), &o, NULL, &status) ||
+	if (cli_options(in, down_rows, ARRAY_SIZE(down_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
 	if (o.drain.value > 86400000) {
@@ -116,7 +116,7 @@ int verb_reload(struct invocation *in)
 	struct err e;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
 	status = cli_places(in, &p);
 	if (status)
@@ -160,7 +160,7 @@ int verb_health(struct invocation *in)
 	size_t len;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
 	status = cli_places(in, &p);
 	if (status)
@@ -186,7 +186,7 @@ int verb_config(struct invocation *in)
 	const struct config_key *k = config_keys(&n);
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
 	for (size_t i = 0; i < n; i++) {
 		printf("# %s", k[i].help);

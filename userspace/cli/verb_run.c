@@ -22,11 +22,10 @@ static const struct option rows[] = {
 int verb_run(struct invocation *in)
 {
 	struct run_options o = { .org = "local", .surface = "chat" };
-	bool has_dashes = false;
 	char own[64];
 	int status;
 
-	if (cli_options(in, rows, ARRAY_SIZE(rows), &o, &has_dashes, &status))
+	if (cli_options(in, rows, ARRAY_SIZE(rows), &o, &status))
 		return status;
 	if (!o.user)
 		cli_own_name(own);
@@ -40,5 +39,5 @@ int verb_run(struct invocation *in)
 		return cli_refuse(REASON_INVALID_REQUEST, &e);
 	}
 	json_object_set_new(body, "session", s);
-	return exec_run(in, "/v1/run", body, &o.x, has_dashes);
+	return exec_run(in, "/v1/run", body, &o.x);
 }

@@ -30,7 +30,7 @@ static int seal(struct invocation *in)
 	auto_json json_t *body = json_object(), *answer = NULL;
 	int status;
 
-	if (cli_options(in, seal_rows, ARRAY_SIZE(seal_rows), &o, NULL, &status) ||
+	if (cli_options(in, seal_rows, ARRAY_SIZE(seal_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
 	/* What is missing is the broker's to refuse: unidentifiable is a reason of its own. */
@@ -53,10 +53,10 @@ static int open_carrier(struct invocation *in)
 	auto_json json_t *body = json_object(), *answer = NULL;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) ||
+	if (cli_options(in, NULL, 0, NULL, &status) ||
 	    input_want(in, 1, "FILE|-", &status))
 		return status;
-	status = input_add_carrier(in->argv[0], body);
+	status = input_add_carrier(in->rest.argv[0], body);
 	if (!status)
 		status = cli_call(in, "POST", "/v1/sessions/open", body, &answer);
 	if (status)

@@ -36,17 +36,11 @@ static int read_operands(struct invocation *in, struct add_options *o, const cha
 			 int *ret_status)
 {
 	*ret = NULL;
-	for (;;) {
-		if (cli_options(in, add_rows, ARRAY_SIZE(add_rows), o, NULL, ret_status))
-			return 1;
-		if (in->argc == 0)
-			break;
-		if (*ret)
-			return input_no_more(in, ret_status);
-		*ret = in->argv[0];
-		in->argc--, in->argv++;
-	}
-	return *ret ? 0 : input_want(in, 1, "DIR, or - for JSON", ret_status);
+	if (cli_options(in, add_rows, ARRAY_SIZE(add_rows), o, ret_status) ||
+	    input_want(in, 1, "DIR, or - for JSON", ret_status))
+		return 1;
+	*ret = in->rest.argv[0];
+	return 0;
 }
 
 /* A deep tree holds one descriptor per level. */
@@ -171,15 +165,15 @@ static int drop(struct invocation *in)
 	struct err e;
 	int status;
 
-	if (cli_options(in, remove_rows, ARRAY_SIZE(remove_rows), &o, NULL, &status) ||
+	if (cli_options(in, remove_rows, ARRAY_SIZE(remove_rows), &o, &status) ||
 	    input_want(in, 1, "SLUG", &status))
 		return status;
 	status = cli_places(in, &p);
 	if (status)
 		return status;
 	if (geteuid() == 0 && plane_is_down(&p))
-		return remove_directly(&p, in->argv[0], bare_digest(o.digest));
-	if (http_add_part(path, in->argv[0], &e) < 0)
+		return remove_directly(&p, in->rest.argv[0], bare_digest(o.digest));
+	if (http_add_part(path, in->rest.argv[0], &e) < 0)
 		return cli_refuse_options(&e);
 	if (o.digest)
 		snprintf(path + strlen(path), sizeof(path) - strlen(path), "?digest=%.64s",

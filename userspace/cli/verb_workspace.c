@@ -18,7 +18,7 @@ static int list(struct invocation *in)
 	auto_json json_t *answer = NULL;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_no_more(in, &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
 	status = cli_call(in, "GET", "/v1/workspaces", NULL, &answer);
 	if (status)
@@ -36,9 +36,9 @@ static int rm(struct invocation *in)
 	struct err e;
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, NULL, &status) || input_want(in, 1, "KEY", &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_want(in, 1, "KEY", &status))
 		return status;
-	if (http_add_part(path, in->argv[0], &e) < 0)
+	if (http_add_part(path, in->rest.argv[0], &e) < 0)
 		return cli_refuse_options(&e);
 	status = cli_call(in, "DELETE", path, NULL, &answer);
 	if (!status && in->common.is_json)
