@@ -32,7 +32,7 @@
  *   The constant columns of A2 are the ledger's own to write; so are sequence,
  *   time and chain.
  *
- *   RECEIPT = T1's object: {"tool", "inputHash", "outputHash", "failureHash",
+ *   RECEIPT = T1's object, compact: {"tool", "inputHash", "outputHash", "failureHash",
  *          "timestamp", "egressDigest", "keyVersion", "signature"}, nulls as T1 says.
  *
  *   S: at most 256 bytes (cwd: 1024). ID: [A-Za-z0-9._-]{1,64}, so also a command's id:
@@ -49,8 +49,8 @@ enum {
 enum ledger_msg {
 	/*
 	 * One command's row (A2), its receipt, and the end of its intent, all or nothing:
-	 *   {"row": ROW, "commandId"?: ID, "receipt"?: RECEIPT, "envelope"?: T3's DSSE JSON text,
-	 *    "intent"?: N of L_INTENT}
+	 *   {"row": ROW, "commandId"?: ID, "receipt"?: RECEIPT, "envelope"?: T3's DSSE JSON text as
+	 *    receipt/ renders it, "intent"?: N of L_INTENT}
 	 * -> L_OK. The receipt is kept under (resourceId, commandId) and needs a commandId, and a
 	 * claimed command id (below) learns decision, termination and exit code. A row that was
 	 * kept before (same intent, or same resourceId and commandId with a receipt) is L_OK

@@ -14,7 +14,7 @@ from ledger_process import *  # noqa: E402,F403
 
 N = int(os.environ.get("BENCH_ROWS", "40000"))
 ENVELOPE = json.dumps({"payload": "A" * 3000, "payloadType": "application/vnd.in-toto+json",
-                       "signatures": [{"keyid": "k1", "sig": "A" * 88}]})
+                       "signatures": [{"keyid": "k1", "sig": "A" * 88}]}, separators=(",", ":"))
 
 
 def say(name, value, unit, note=""):

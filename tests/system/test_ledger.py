@@ -20,7 +20,7 @@ COLUMNS = ["organizationId", "actorPrincipalId", "actorPrincipalType", "authSour
 META = ["surface", "cwd", "reason", "exitCode", "termination", "imageDigest", "egressMode",
         "egressTotalBytes", "wallMs", "workspaceKb"]
 ENVELOPE = json.dumps({"payload": "AAAA", "payloadType": "application/vnd.in-toto+json",
-                       "signatures": [{"keyid": "k1", "sig": "AAAA"}]})
+                       "signatures": [{"keyid": "k1", "sig": "AAAA"}]}, separators=(",", ":"))
 
 
 def refused(l, kind, body, want="invalid"):

@@ -291,7 +291,9 @@ static void root_is_refused_to_who_does_not_ask(void **state)
 static void body_missing_path(void)
 {
 	static const struct confine_as half = { .uid = UID, .gid = GID, .args = { readable } };
-	static const struct confine_as wrong = { .uid = UID, .gid = GID, .args = { readable, "/nowhere" } };
+	static const struct confine_as wrong = { .uid = UID,
+						 .gid = GID,
+						 .args = { readable, "/nowhere" } };
 	struct err e;
 	uint32_t missing;
 

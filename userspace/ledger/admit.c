@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/scope.h"
-#include "json/json.h"
+#include "ledger/scan.h"
 #include "policy/reason.h"
 #include "proto/ledger.h"
 
@@ -38,6 +38,11 @@ static bool is_cwd(const char *s)
 static bool is_job(const char *s)
 {
 	return admit_is_id(s, ID_JOB_MAX);
+}
+
+static bool is_command(const char *s)
+{
+	return admit_is_id(s, ID_COMMAND_MAX);
 }
 
 static bool is_word(const char *s, const char *const *words)
@@ -87,12 +92,20 @@ static bool is_image(const char *s)
 	return !strncmp(s, "sha256:", 7) && is_hex64(s + 7);
 }
 
-static bool is_base64(const char *s)
+/* The length of the base64 that @s begins with, 0 where it begins with none. */
+static size_t base64_len(const char *s)
 {
 	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
 	size_t pad = strspn(s + n, "=");
 
-	return n >= 1 && pad <= 2 && (n + pad) % 4 == 0 && s[n + pad] == '\0';
+	return n >= 1 && pad <= 2 && (n + pad) % 4 == 0 ? n + pad : 0;
+}
+
+static bool is_base64(const char *s)
+{
+	size_t n = base64_len(s);
+
+	return n > 0 && s[n] == '\0';
 }
 
 /* T1: 2026-01-31T12:00:00.0000000+00:00 */
@@ -106,7 +119,7 @@ static bool is_timestamp(const char *s)
 	return s[sizeof(shape) - 1] == '\0';
 }
 
-enum { KEY_NULLABLE = 1, KEY_NUMBER = 2, KEY_OBJECT = 4 };
+enum { KEY_NULLABLE = 1, KEY_NUMBER = 2, KEY_OBJECT = 4, KEY_OPTIONAL = 8 };
 
 struct key {
 	const char *name;
@@ -155,22 +168,20 @@ static const struct key receipt_keys[] = {
 	CHECKED("signature", 0, is_base64),
 };
 
-static const struct key envelope_keys[] = {
-	CHECKED("payload", 0, is_base64),
-	CHECKED("payloadType", 0, admit_is_text),
-	{ "signatures", KEY_OBJECT, NULL, 0, SIZE_MAX },
+static const struct key message_keys[] = {
+	{ "row", KEY_OBJECT, NULL, 0, SIZE_MAX },
+	TEXT(struct row_message, command_id, "commandId", KEY_NULLABLE | KEY_OPTIONAL, is_command),
+	{ "receipt", KEY_NULLABLE | KEY_OPTIONAL | KEY_OBJECT, NULL, 0, SIZE_MAX },
+	TEXT(struct row_message, envelope, "envelope", KEY_NULLABLE | KEY_OPTIONAL, admit_is_envelope),
+	{ "intent", KEY_OPTIONAL | KEY_NULLABLE | KEY_NUMBER, NULL, 1LL << 53,
+	  offsetof(struct row_message, intent) },
 };
 
-static const struct key signature_keys[] = {
-	CHECKED("keyid", 0, admit_is_text),
-	CHECKED("sig", 0, is_base64),
-};
-
-static int admit_value(const json_t *v, const struct key *k, void *ret, struct err *e)
+static int admit_value(const struct scan_token *v, const struct key *k, void *ret, struct err *e)
 {
 	void *at = k->offset == SIZE_MAX ? NULL : (char *)ret + k->offset;
 
-	if (json_is_null(v) && (k->flags & KEY_NULLABLE)) {
+	if (v->kind == SCAN_NULL && (k->flags & KEY_NULLABLE)) {
 		if (at && (k->flags & KEY_NUMBER))
 			*(int64_t *)at = -1;
 		else if (at)
@@ -178,72 +189,145 @@ static int admit_value(const json_t *v, const struct key *k, void *ret, struct e
 		return 0;
 	}
 	if (k->flags & KEY_OBJECT)
-		return json_is_object(v) || json_is_array(v) ?
+		return v->kind == SCAN_OBJECT ?
 			       0 :
-			       err_set(e, EINVAL, "'%s' has the wrong type", k->name);
+			       err_set(e, EINVAL, "'%s' must be an object", k->name);
 	if (k->flags & KEY_NUMBER) {
-		json_int_t n = json_integer_value(v);
-		if (!json_is_integer(v) || n < 0 || n > k->max)
+		if (v->kind != SCAN_INTEGER || v->n < 0 || v->n > k->max)
 			return err_set(e, EINVAL, "'%s' is no such number", k->name);
 		if (at)
-			*(int64_t *)at = n;
+			*(int64_t *)at = v->n;
 		return 0;
 	}
-	if (!json_is_string(v) || !k->is_good(json_string_value(v)))
+	if (v->kind != SCAN_TEXT || !k->is_good(v->s))
 		return err_set(e, EINVAL, "'%s' has a value that is not admitted", k->name);
 	if (at)
-		*(const char **)at = json_string_value(v);
+		*(const char **)at = v->s;
 	return 0;
 }
 
-/* Exactly these keys: all there, and as many as there are. */
-static int admit_object(const json_t *o, const struct key *keys, size_t n, void *ret,
-			const char *what, struct err *e)
+/*
+ * Exactly these keys. Those that are there are found once each; when they are
+ * also as many as the object has, there is no other and none is doubled.
+ */
+static int admit_object(const struct scan_token *tokens, unsigned at, const struct key *keys,
+			size_t n, void *ret, const char *what, struct err *e)
 {
-	if (!json_is_object(o))
-		return err_set(e, EINVAL, "%s must be an object", what);
-	if (json_object_size(o) != n)
-		return err_set(e, EINVAL, "%s has %zu keys, not %zu", what, json_object_size(o), n);
+	size_t found = 0;
+
 	for (size_t i = 0; i < n; i++) {
-		const json_t *v = json_object_get(o, keys[i].name);
+		const struct scan_token *v = scan_get(tokens, at, keys[i].name);
+		if (!v && (keys[i].flags & KEY_OPTIONAL))
+			continue;
 		if (!v)
-			return err_set(e, EINVAL, "%s lacks '%s'", what, keys[i].name);
+			return err_set(e, EINVAL, "%s lacks '%s', or has it twice", what,
+				       keys[i].name);
 		if (admit_value(v, &keys[i], ret, e) < 0)
 			return -e->code;
+		found++;
 	}
+	if (tokens[at].size != found)
+		return err_set(e, EINVAL, "%s has a key that is not admitted", what);
 	return 0;
 }
 
-int admit_row(const json_t *row, struct admitted *ret, struct err *e)
+static int admit_row(const struct scan_token *tokens, unsigned at, struct admitted *ret,
+		     struct err *e)
 {
-	if (admit_object(row, row_keys, ARRAY_SIZE(row_keys), ret, "row", e) < 0)
+	if (admit_object(tokens, at, row_keys, ARRAY_SIZE(row_keys), ret, "row", e) < 0)
 		return -e->code;
-	return admit_object(json_object_get(row, "metadata"), meta_keys, ARRAY_SIZE(meta_keys),
+	const struct scan_token *meta = scan_get(tokens, at, "metadata");
+	return admit_object(tokens, (unsigned)(meta - tokens), meta_keys, ARRAY_SIZE(meta_keys),
 			    &ret->meta, "metadata", e);
 }
 
-int admit_receipt(const json_t *receipt, struct err *e)
+static int admit_receipt(const struct scan_token *tokens, unsigned at, struct err *e)
 {
-	if (!receipt || json_is_null(receipt))
-		return 0;
-	return admit_object(receipt, receipt_keys, ARRAY_SIZE(receipt_keys), NULL, "receipt", e);
+	return admit_object(tokens, at, receipt_keys, ARRAY_SIZE(receipt_keys), NULL, "receipt", e);
 }
 
-int admit_envelope(const char *text, size_t len, struct err *e)
+int admit_row_message(char *text, size_t len, struct row_message *ret, struct err *e)
 {
-	if (len > LEDGER_ENVELOPE_MAX)
-		return err_set(e, EINVAL, "'envelope' is longer than %d bytes", LEDGER_ENVELOPE_MAX);
-	auto_json json_t *o = json_parse_strict(text, len, 3, e);
-	if (!o)
+	struct scan_token tokens[SCAN_TOKENS];
+	int n = scan_json(text, len, tokens);
+
+	memset(ret, 0, sizeof(*ret));
+	if (n < 0)
+		return err_set(e, EINVAL, "json: malformed at byte %d", -1 - n);
+	if (admit_object(tokens, 0, message_keys, ARRAY_SIZE(message_keys), ret, "message", e) < 0 ||
+	    admit_row(tokens, (unsigned)(scan_get(tokens, 0, "row") - tokens), &ret->row, e) < 0)
 		return -e->code;
-	if (admit_object(o, envelope_keys, ARRAY_SIZE(envelope_keys), NULL, "envelope", e) < 0)
-		return -e->code;
-	const json_t *list = json_object_get(o, "signatures");
-	if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) > 4)
-		return err_set(e, EINVAL, "'signatures' has the wrong type");
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (admit_object(json_array_get(list, i), signature_keys,
-				 ARRAY_SIZE(signature_keys), NULL, "signature", e) < 0)
+	const struct scan_token *receipt = scan_get(tokens, 0, "receipt");
+	const struct scan_token *intent = scan_get(tokens, 0, "intent");
+	if (receipt && receipt->kind == SCAN_OBJECT) {
+		if (admit_receipt(tokens, (unsigned)(receipt - tokens), e) < 0)
 			return -e->code;
+		ret->receipt_from = receipt->from;
+		ret->receipt_to = receipt->to;
+	}
+	if (intent && intent->kind == SCAN_NULL)
+		ret->intent = 0;
+	else if (intent && ret->intent == 0)
+		return err_set(e, EINVAL, "'intent' is no such number");
+	if (ret->receipt_to && !ret->command_id)
+		return err_set(e, EINVAL, "a receipt needs a 'commandId'");
+	if (ret->envelope && !ret->receipt_to)
+		return err_set(e, EINVAL, "an envelope needs a receipt");
 	return 0;
+}
+
+bool admit_is_receipt(char *text, size_t len)
+{
+	struct scan_token tokens[SCAN_TOKENS];
+	struct err ignored;
+
+	return scan_json(text, len, tokens) > 0 && admit_receipt(tokens, 0, &ignored) == 0;
+}
+
+static bool skip_literal(const char **s, const char *literal)
+{
+	size_t n = strlen(literal);
+
+	if (strncmp(*s, literal, n) != 0)
+		return false;
+	*s += n;
+	return true;
+}
+
+static bool skip_base64(const char **s)
+{
+	size_t n = base64_len(*s);
+
+	*s += n;
+	return n > 0;
+}
+
+static bool skip_keyid(const char **s)
+{
+	size_t n = strspn(*s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+			      "._:+/=-");
+
+	*s += n;
+	return n >= 1 && n <= ID_COMMAND_MAX;
+}
+
+static bool skip_signature(const char **s)
+{
+	return skip_literal(s, "{\"keyid\":\"") && skip_keyid(s) && skip_literal(s, "\",\"sig\":\"") &&
+	       skip_base64(s) && skip_literal(s, "\"}");
+}
+
+bool admit_is_envelope(const char *s)
+{
+	if (strnlen(s, LEDGER_ENVELOPE_MAX + 1) > LEDGER_ENVELOPE_MAX ||
+	    !skip_literal(&s, "{\"payload\":\"") || !skip_base64(&s) ||
+	    !skip_literal(&s, "\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[") ||
+	    !skip_signature(&s))
+		return false;
+	for (int more = 0; more < 3 && *s == ','; more++) {
+		s++;
+		if (!skip_signature(&s))
+			return false;
+	}
+	return strcmp(s, "]}") == 0;
 }

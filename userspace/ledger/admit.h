@@ -8,7 +8,6 @@
  * anything more, less or other is -EINVAL, with *e naming the key and never
  * the value.
  */
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "audit/row.h"
@@ -19,19 +18,34 @@ enum {
 	ID_COMMAND_MAX = 128,
 };
 
-/* A row that may be written. Texts are borrowed from the message's JSON. */
+/* A row that may be written. Texts are borrowed from the message. */
 struct admitted {
 	const char *organization, *actor, *job, *decision, *run; /* run: NULL where absent */
 	struct audit_metadata meta;
 };
 
-int admit_row(const json_t *row, struct admitted *ret, struct err *e);
+/* A row message: L_ROW's, L_INTENT's, and what was spooled of them. */
+struct row_message {
+	struct admitted row;
+	const char *command_id, *envelope; /* NULL: none */
+	uint32_t receipt_from, receipt_to; /* where it stands in the message; 0, 0: none */
+	uint64_t intent;		   /* 0: none */
+};
 
-/* T1's object, or NULL / JSON null for none. */
-int admit_receipt(const json_t *receipt, struct err *e);
+/*
+ * Reads @text (@len bytes and a NUL; changed; borrowed for as long as *ret is
+ * used). -EINVAL: not admitted.
+ */
+int admit_row_message(char *text, size_t len, struct row_message *ret, struct err *e);
 
-/* T3's DSSE envelope as text. */
-int admit_envelope(const char *text, size_t len, struct err *e);
+/* T1's object as text (changed), as it may be handed on. */
+bool admit_is_receipt(char *text, size_t len);
+
+/*
+ * T3's DSSE envelope exactly as receipt/ writes it: compact, payload before
+ * payloadType before one to four signatures of keyid and sig.
+ */
+bool admit_is_envelope(const char *text);
 
 /* [A-Za-z0-9._-]{1,max} */
 bool admit_is_id(const char *s, size_t max);

@@ -63,24 +63,67 @@ static int64_t now_us(void)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+static bool is_row(const struct request *r)
+{
+	return r->type == L_ROW || r->type == L_INTENT;
+}
+
+static bool is_admitted(const struct request *r)
+{
+	return r->body || r->raw;
+}
+
+static int read_row(struct ledger *l, struct request *r, const char *json, size_t len,
+		    struct err *e)
+{
+	r->raw = strndup(json, len);
+	r->text = strndup(json, len);
+	if (!r->raw || !r->text)
+		return err_set(e, ENOMEM, "row: out of memory");
+	if (strlen(r->raw) != len)
+		return err_set(e, EINVAL, "json: holds a NUL");
+	if (admit_row_message(r->text, len, &r->row, e) < 0)
+		return -e->code;
+	r->is_suppressed = r->type == L_ROW &&
+			   record_is_repetition(l, &r->row.row, batch_now_ms());
+	return 0;
+}
+
+static int read_object(struct request *r, const char *json, size_t len, struct err *e)
+{
+	r->body = json_parse_strict(json, len, JSON_DEPTH, e);
+	if (!r->body)
+		return -e->code;
+	return json_is_object(r->body) ? 0 : err_set(e, EINVAL, "json: not an object");
+}
+
+static void forget(struct request *r)
+{
+	free(r->raw);
+	free(r->text);
+	json_decref(r->body);
+	r->raw = r->text = NULL;
+	r->body = NULL;
+}
+
 void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *body, size_t len)
 {
 	struct request *r = &b->r[b->n++];
+	const char *json = (const char *)body + sizeof(struct ledger_head);
+	size_t json_len = len - sizeof(struct ledger_head);
 	struct ledger_head h;
+	struct err e;
 
 	memset(r, 0, sizeof(*r));
 	memcpy(&h, body, sizeof(h));
 	r->req = h.req;
 	r->type = type;
 	r->time_us = now_us();
-	r->body = json_parse_strict((const char *)body + sizeof(h), len - sizeof(h), JSON_DEPTH,
-				    &r->why);
-	if (r->body && !json_is_object(r->body)) {
-		json_decref(r->body);
-		r->body = NULL;
-		err_set(&r->why, EINVAL, "json: not an object");
+	int rc = is_row(r) ? read_row(l, r, json, json_len, &e) : read_object(r, json, json_len, &e);
+	if (rc < 0) {
+		r->why = e;
+		forget(r);
 	}
-	record_suppress(l, r, batch_now_ms());
 	b->cost += routes[type].flags & READS ? READ_COST : len;
 }
 
@@ -115,8 +158,8 @@ static bool run_one(struct ledger *l, struct request *r)
 	r->result = NULL;
 	r->is_deferred = false;
 	memset(&r->count, 0, sizeof(r->count));
-	if (!r->body) {
-		r->code = -EINVAL;
+	if (!is_admitted(r)) {
+		r->code = -r->why.code;
 		return true;
 	}
 	if (!l->is_hello_said && !(route->flags & BEFORE_HELLO)) {
@@ -164,7 +207,7 @@ static bool run_together(struct ledger *l, struct batch *b)
 	struct err e;
 
 	for (size_t i = 0; i < b->n; i++)
-		writes |= b->r[i].body && (routes[b->r[i].type].flags & WRITES);
+		writes |= is_admitted(&b->r[i]) && (routes[b->r[i].type].flags & WRITES);
 	l->store.is_failed = false;
 	if (writes && store_begin(&l->store, &e) < 0)
 		return false;
@@ -181,20 +224,6 @@ static void go_down(struct ledger *l, const struct err *why)
 	l->down_until_ms = batch_now_ms() + DOWN_MS;
 }
 
-/* A body that was admitted waits in the spool; anything else is only an error. */
-static void spool_row(struct ledger *l, struct request *r)
-{
-	size_t len = 0;
-	autofree char *text = json_dump_compact(r->body, &len);
-
-	if (!text) {
-		l->spool.lost++;
-		return;
-	}
-	spool_put(&l->spool, l->keys, r->time_us, text, len);
-	l->count.spooled++;
-}
-
 static void refuse_down(struct ledger *l, struct request *r)
 {
 	struct err e;
@@ -204,20 +233,18 @@ static void refuse_down(struct ledger *l, struct request *r)
 		r->result = json_pack("{s:[], s:n}", "rows", "next");
 		return;
 	}
-	if ((routes[r->type].flags & SPOOLED) && record_check(r->body, &e) < 0) {
-		set_outcome(r, -EINVAL, &e);
-		return;
-	}
 	err_set(&e, EIO, "the ledger's database cannot be used now");
 	set_outcome(r, -EIO, &e);
 	if (r->type == L_HELLO)
 		l->is_hello_said = false;
 	if (!(routes[r->type].flags & SPOOLED))
 		return;
-	if (r->is_suppressed)
+	if (r->is_suppressed) {
 		l->count.suppressed++;
-	else
-		spool_row(l, r);
+	} else {
+		spool_put(&l->spool, l->keys, r->time_us, r->raw, strlen(r->raw));
+		l->count.spooled++;
+	}
 }
 
 /* In a transaction of its own. */
@@ -226,7 +253,7 @@ static void run_alone(struct ledger *l, struct request *r)
 	bool is_write = routes[r->type].flags & WRITES, good = true;
 	struct err e = { .code = EIO, .msg = "the store failed" };
 
-	if (!r->body || (routes[r->type].flags & NO_STORE)) {
+	if (!is_admitted(r) || (routes[r->type].flags & NO_STORE)) {
 		run_one(l, r);
 		return;
 	}
@@ -273,7 +300,7 @@ void batch_run(struct ledger *l, struct batch *b)
 void batch_clear(struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
-		json_decref(b->r[i].body);
+		forget(&b->r[i]);
 		json_decref(b->r[i].result);
 	}
 	b->n = b->cost = 0;

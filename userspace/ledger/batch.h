@@ -32,7 +32,7 @@ void batch_run(struct ledger *l, struct batch *b);
 /* Frees the requests. */
 void batch_clear(struct batch *b);
 
-/* Work that is due at @now_ms (monotonic): sync, spool, another try. Gives when to come again, or 0. */
+/* Work that is due at @now_ms (monotonic): sync, spool, another try. When to come again, or 0. */
 uint64_t batch_tick(struct ledger *l, uint64_t now_ms);
 
 uint64_t batch_now_ms(void);

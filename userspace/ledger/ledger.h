@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "audit/verify.h"
+#include "ledger/admit.h"
 #include "ledger/keeper.h"
 #include "ledger/spool.h"
 #include "ledger/store.h"
@@ -64,8 +65,12 @@ struct request {
 	uint64_t req;
 	uint16_t type;
 	int64_t time_us;
-	json_t *body; /* NULL: malformed, see @why */
-	bool is_suppressed;
+	/* what it asks: a row message or a JSON object; neither: not admitted, see @why */
+	char *raw;		/* row message: as it came */
+	char *text;		/* row message: what @row borrows from */
+	struct row_message row; /* row message */
+	json_t *body;
+	bool is_suppressed; /* decided once, before any attempt */
 	bool is_deferred; /* answered later, by itself */
 	/* the outcome, anew with every attempt */
 	int code; /* 0 or -errno */
@@ -88,10 +93,8 @@ typedef int request_fn(struct ledger *l, struct request *r, struct err *e);
 request_fn request_hello, request_row, request_intent, request_receipt, request_command_id;
 /* Writes a spooled row (spool_write); @ctx is the struct ledger. */
 int record_spooled(void *ctx, int64_t time_us, const char *body, size_t len, struct err *e);
-/* Would this body be admitted as a row? */
-int record_check(const json_t *body, struct err *e);
-/* Decides once, before any attempt, whether a row is a repetition (A7). */
-void record_suppress(struct ledger *l, struct request *r, uint64_t now_ms);
+/* Is it a denial just written (A7)? Asked once per row: it remembers. */
+bool record_is_repetition(struct ledger *l, const struct admitted *row, uint64_t now_ms);
 
 /* read.c: what is looked at */
 request_fn request_query, request_export, request_ack, request_export_drop, request_verify,

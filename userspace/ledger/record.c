@@ -16,88 +16,17 @@
 #include "ledger/rows.h"
 #include "policy/reason.h"
 
-/* A row message, read and admitted. Borrows from its JSON. */
-struct row_message {
-	struct admitted row;
-	const char *command_id, *envelope; /* NULL: none */
-	const json_t *receipt;		   /* NULL: none */
-	uint64_t intent;		   /* 0: none */
-};
-
-struct row_fields {
-	const json_t *row, *command_id, *receipt, *envelope, *intent;
-};
-
-static const struct json_field row_fields[] = {
-	FIELD(struct row_fields, row, "row", FIELD_OBJECT, FIELD_REQUIRED, 0),
-	FIELD(struct row_fields, command_id, "commandId", FIELD_ANY, 0, 0),
-	FIELD(struct row_fields, receipt, "receipt", FIELD_ANY, 0, 0),
-	FIELD(struct row_fields, envelope, "envelope", FIELD_ANY, 0, 0),
-	FIELD(struct row_fields, intent, "intent", FIELD_ANY, 0, 0),
-};
-
-static bool is_there(const json_t *v)
+/* @raw: the message as it came; the receipt is kept as it stands there. */
+static int add_receipt(struct ledger *l, const struct row_message *m, const char *raw,
+		       struct err *e)
 {
-	return v && !json_is_null(v);
-}
-
-static int read_command_id(const json_t *v, const char **ret, struct err *e)
-{
-	if (!is_there(v))
-		return 0;
-	if (!json_is_string(v) || !admit_is_id(json_string_value(v), ID_COMMAND_MAX))
-		return err_set(e, EINVAL, "'commandId' has a value that is not admitted");
-	*ret = json_string_value(v);
-	return 0;
-}
-
-static int read_row_message(const json_t *body, struct row_message *m, struct err *e)
-{
-	struct row_fields f = { 0 };
-
-	if (json_fields_read(body, row_fields, ARRAY_SIZE(row_fields), &f, e) < 0 ||
-	    admit_row(f.row, &m->row, e) < 0 || read_command_id(f.command_id, &m->command_id, e) < 0 ||
-	    admit_receipt(f.receipt, e) < 0)
-		return -e->code;
-	if (is_there(f.receipt))
-		m->receipt = f.receipt;
-	if (is_there(f.envelope)) {
-		m->envelope = json_string_value(f.envelope);
-		if (!m->envelope || !m->receipt)
-			return err_set(e, EINVAL, "'envelope' must be text beside a receipt");
-		if (admit_envelope(m->envelope, json_string_length(f.envelope), e) < 0)
-			return -e->code;
-	}
-	if (is_there(f.intent)) {
-		if (!json_is_integer(f.intent) || json_integer_value(f.intent) <= 0)
-			return err_set(e, EINVAL, "'intent' is no such number");
-		m->intent = (uint64_t)json_integer_value(f.intent);
-	}
-	if (m->receipt && !m->command_id)
-		return err_set(e, EINVAL, "a receipt needs a 'commandId'");
-	return 0;
-}
-
-int record_check(const json_t *body, struct err *e)
-{
-	struct row_message m = { 0 };
-
-	return read_row_message(body, &m, e);
-}
-
-static int add_receipt(struct ledger *l, const struct row_message *m, struct err *e)
-{
-	autofree char *text = json_dump_compact(m->receipt, NULL);
-
-	if (!text)
-		return err_set(e, ENOMEM, "receipt: out of memory");
 	const struct value v[] = {
 		value_text(m->row.job),
 		value_text(m->command_id),
 		value_int((int64_t)l->store.head.sequence + 1),
 		value_text(m->row.organization),
 		value_text(m->row.actor),
-		value_text(text),
+		{ VALUE_TEXT, m->receipt_to - m->receipt_from, raw + m->receipt_from },
 		value_text(m->envelope),
 	};
 	return store_run(&l->store, ST_RECEIPT_ADD, v, ARRAY_SIZE(v), e);
@@ -118,8 +47,8 @@ static int end_command(struct ledger *l, const struct admitted *row, const char 
 }
 
 /* 1: written; 0: it had been written before. */
-static int write_row(struct ledger *l, const struct row_message *m, int64_t time_us,
-		     struct err *e)
+static int write_row(struct ledger *l, const struct row_message *m, const char *raw,
+		     int64_t time_us, struct err *e)
 {
 	int rc;
 
@@ -129,8 +58,8 @@ static int write_row(struct ledger *l, const struct row_message *m, int64_t time
 		if (rc <= 0)
 			return rc;
 	}
-	if (m->receipt) {
-		rc = add_receipt(l, m, e);
+	if (m->receipt_to) {
+		rc = add_receipt(l, m, raw, e);
 		if (rc <= 0)
 			return rc;
 	}
@@ -142,33 +71,30 @@ static int write_row(struct ledger *l, const struct row_message *m, int64_t time
 
 int request_row(struct ledger *l, struct request *r, struct err *e)
 {
-	struct row_message m = { 0 };
-	int rc = read_row_message(r->body, &m, e);
-
-	if (rc < 0)
-		return rc;
 	if (r->is_suppressed) {
 		r->count.suppressed = 1;
 		return 0;
 	}
-	rc = write_row(l, &m, r->time_us, e);
+	int rc = write_row(l, &r->row, r->raw, r->time_us, e);
 	if (rc == 1)
 		r->count.written = 1;
 	return rc < 0 ? rc : 0;
 }
 
-int record_spooled(void *ctx, int64_t time_us, const char *text, size_t len, struct err *e)
+int record_spooled(void *ctx, int64_t time_us, const char *raw, size_t len, struct err *e)
 {
 	struct ledger *l = ctx;
-	struct row_message m = { 0 };
+	struct row_message m;
 	struct err why;
-	auto_json json_t *body = json_parse_strict(text, len, JSON_DEPTH, &why);
+	autofree char *text = strndup(raw, len);
 
-	if (!body || read_row_message(body, &m, &why) < 0) {
+	if (!text)
+		return err_set(e, ENOMEM, "spool: out of memory");
+	if (admit_row_message(text, len, &m, &why) < 0) {
 		l->spool.lost++;
 		return 0;
 	}
-	int rc = write_row(l, &m, time_us, e);
+	int rc = write_row(l, &m, raw, time_us, e);
 	return rc < 0 ? rc : 0;
 }
 
@@ -181,25 +107,21 @@ static void add_sized(struct digest *d, const char *s)
 		digest_add(d, s, len);
 }
 
-void record_suppress(struct ledger *l, struct request *r, uint64_t now_ms)
+bool record_is_repetition(struct ledger *l, const struct admitted *row, uint64_t now_ms)
 {
-	struct row_message m = { 0 };
 	uint8_t key[DIGEST_LEN];
-	struct err ignored;
 
-	r->is_suppressed = false;
-	if (l->is_required || r->type != L_ROW || !r->body ||
-	    read_row_message(r->body, &m, &ignored) < 0 || strcmp(m.row.decision, "denied") != 0)
-		return;
+	if (l->is_required || strcmp(row->decision, "denied") != 0)
+		return false;
 	auto_(digest) d = digest_new();
 	if (!d)
-		return; /* written, then */
-	add_sized(d, m.row.organization);
-	add_sized(d, m.row.actor);
-	add_sized(d, m.row.job);
-	add_sized(d, m.row.meta.reason);
+		return false; /* written, then */
+	add_sized(d, row->organization);
+	add_sized(d, row->actor);
+	add_sized(d, row->job);
+	add_sized(d, row->meta.reason);
 	digest_end(d, key);
-	r->is_suppressed = suppress_check(&l->suppress, key, now_ms);
+	return suppress_check(&l->suppress, key, now_ms);
 }
 
 /* An intent that somebody put into the table must not become a row of ours. */
@@ -236,24 +158,18 @@ static int new_intent_id(int64_t *ret, struct err *e)
 int request_intent(struct ledger *l, struct request *r, struct err *e)
 {
 	const struct secret *key = secrets_current(l->keys);
-	struct row_message m = { 0 };
 	uint8_t mac[DIGEST_LEN];
 	int64_t id = 0;
 
-	if (read_row_message(r->body, &m, e) < 0)
-		return -e->code;
-	if (m.intent || m.receipt)
+	if (r->row.intent || r->row.receipt_to)
 		return err_set(e, EINVAL, "an intent is a row and a 'commandId'");
-	autofree char *text = json_dump_compact(r->body, NULL);
-	if (!text)
-		return err_set(e, ENOMEM, "intent: out of memory");
 	if (new_intent_id(&id, e) < 0)
 		return -e->code;
-	if (intent_mac(key, id, r->time_us, l->broker, text, mac) < 0)
+	if (intent_mac(key, id, r->time_us, l->broker, r->raw, mac) < 0)
 		return err_set(e, ENOMEM, "intent: out of memory");
 	const struct value v[] = {
 		value_int(id),	  value_int(r->time_us),   value_text(l->broker),
-		value_text(text), value_int(key->version), value_blob(mac, DIGEST_LEN),
+		value_text(r->raw), value_int(key->version), value_blob(mac, DIGEST_LEN),
 	};
 	if (store_run(&l->store, ST_INTENT_ADD, v, ARRAY_SIZE(v), e) < 0)
 		return -e->code;
@@ -271,14 +187,15 @@ static bool has_receipt(struct ledger *l, const char *job, const char *command_i
 }
 
 /* The row of a command whose end nobody saw. 1: written. */
-static int write_unknown(struct ledger *l, const char *text, int64_t time_us, struct err *e)
+static int write_unknown(struct ledger *l, const char *raw, int64_t time_us, struct err *e)
 {
-	struct row_message m = { 0 };
+	struct row_message m;
 	struct err why;
-	auto_json json_t *body = text ? json_parse_strict(text, strlen(text), JSON_DEPTH, &why) :
-					NULL;
+	autofree char *text = strdup(raw);
 
-	if (!body || read_row_message(body, &m, &why) < 0)
+	if (!text)
+		return err_set(e, ENOMEM, "intent: out of memory");
+	if (admit_row_message(text, strlen(text), &m, &why) < 0)
 		return 0;
 	if (m.command_id && has_receipt(l, m.row.job, m.command_id, e))
 		return 0; /* it has its row: this intent was put back by somebody */
@@ -286,7 +203,7 @@ static int write_unknown(struct ledger *l, const char *text, int64_t time_us, st
 	m.row.meta.termination = termination_code(TERMINATION_WORKER_ERROR);
 	m.row.meta.reason = reason_code(REASON_OUTCOME_UNKNOWN);
 	m.row.meta.exit_code = -1;
-	return write_row(l, &m, time_us, e);
+	return write_row(l, &m, raw, time_us, e);
 }
 
 /* One intent of another broker: 1 settled, 0 there is none. */
@@ -360,10 +277,20 @@ static int read_name(const json_t *body, struct name *ret, struct err *e)
 	return 0;
 }
 
+/* What somebody put into the table is not handed on as a receipt unless it has its shape. */
+static json_t *read_receipt(const char *text)
+{
+	struct err ignored;
+	autofree char *copy = text ? strdup(text) : NULL;
+
+	if (!copy || !admit_is_receipt(copy, strlen(copy)))
+		return NULL;
+	return json_parse_strict(text, strlen(text), 2, &ignored);
+}
+
 int request_receipt(struct ledger *l, struct request *r, struct err *e)
 {
 	struct name n = { 0 };
-	struct err why;
 
 	if (read_name(r->body, &n, e) < 0)
 		return -e->code;
@@ -372,15 +299,14 @@ int request_receipt(struct ledger *l, struct request *r, struct err *e)
 	if (rc < 0)
 		return rc;
 	sqlite3_stmt *row = store_row(&l->store, ST_RECEIPT_GET);
-	const char *text = rc == 1 ? store_text(row, 0) : NULL;
-	/* What somebody put into the table is not handed on as a receipt unless it has its shape. */
-	auto_json json_t *receipt = text ? json_parse_strict(text, strlen(text), 2, &why) : NULL;
-	bool good = receipt && admit_receipt(receipt, &why) == 0;
+	json_t *receipt = rc == 1 ? read_receipt(store_text(row, 0)) : NULL;
+	const char *envelope = receipt ? store_text(row, 1) : NULL;
 	r->result = json_object();
-	int bad = json_object_set(r->result, "receipt", good ? receipt : json_null());
-	bad |= json_add_text(r->result, "envelope", good ? store_text(row, 1) : NULL);
-	bad |= json_add_text(r->result, "orgId", good ? store_text(row, 2) : NULL);
-	bad |= json_add_text(r->result, "userId", good ? store_text(row, 3) : NULL);
+	int bad = json_add_text(r->result, "orgId", receipt ? store_text(row, 2) : NULL);
+	bad |= json_add_text(r->result, "userId", receipt ? store_text(row, 3) : NULL);
+	bad |= json_add_text(r->result, "envelope",
+			     envelope && admit_is_envelope(envelope) ? envelope : NULL);
+	bad |= json_object_set_new(r->result, "receipt", receipt ? receipt : json_null());
 	store_done(&l->store, ST_RECEIPT_GET);
 	return bad ? err_set(e, ENOMEM, "receipt: out of memory") : 0;
 }
