@@ -38,7 +38,7 @@ enum worker_msg {
 	W_WORKSPACE_LIST, /* -> W_WORKSPACE_ENTRY..., W_WORKSPACE_END */
 	W_WORKSPACE_ENTRY,
 	W_WORKSPACE_END,
-	W_READY, /* worker -> broker, once, when it can serve */
+	W_READY, /* worker -> broker, once, when it can serve; [0] root of the skills, if any */
 };
 
 enum {
@@ -105,11 +105,15 @@ struct w_run {
 	uint32_t argc;
 	uint32_t flags;
 	char proxy[256]; /* NET_GATEWAY: the proxy URL for B7's variables, else "" */
+	/* NET_GATEWAY: the kernel's side of the registration (E5, E6), else 0. */
+	uint64_t egress_token;	   /* the broker's number for the job's token */
+	uint64_t egress_max_bytes; /* the ceiling; 0: none */
+	uint64_t egress_used;	   /* w_done.egress_used of the job's command before */
 };
 
 /*
  * Descriptors with W_RUN: [0] argv memfd (argc strings, each ended by NUL, sealed),
- * [1] the skills view (detached mount or directory handle) when RUN_HAS_SKILLS.
+ * [1] the handle of the job's skills view (K_VIEW) when RUN_HAS_SKILLS.
  */
 enum {
 	RUN_HAS_SKILLS = 1u << 0,
@@ -148,6 +152,10 @@ struct w_done {
 	uint64_t memory_peak_bytes;
 	uint32_t guards; /* enum guard: on */
 	uint32_t guards_missing; /* wanted, and the host cannot give them */
+	/* NET_GATEWAY: what the kernel counted (E6), as IP packets with their headers. */
+	uint64_t egress_out_bytes, egress_in_bytes, egress_packets;
+	uint64_t egress_denied; /* packets and calls refused */
+	uint64_t egress_used;	/* of the token, over all its commands */
 };
 
 struct w_fail {

@@ -41,6 +41,12 @@ void api_run_get(struct broker *b, struct exchange *x);
 void api_run_put(struct broker *b, struct exchange *x);
 void api_run_drop(struct broker *b, struct exchange *x);
 
+/* api_skills.c */
+void api_skill_begin(struct broker *b, struct exchange *x);
+size_t api_skill_chunk(struct exchange *x, const void *buf, size_t len);
+void api_skill_end(struct broker *b, struct exchange *x);
+void api_skill_remove(struct broker *b, struct exchange *x);
+
 /* api_plane.c */
 void api_health(struct broker *b, struct exchange *x);
 void api_reasons(struct broker *b, struct exchange *x);

@@ -26,10 +26,6 @@ static const struct json_field open_fields[] = {
 
 static enum reason refuse_unbuilt(const struct open_body *body, const char **text)
 {
-	if (body->skills && json_array_size(body->skills) > 0) {
-		*text = "'skills' is not available on this plane yet";
-		return REASON_NOT_AVAILABLE;
-	}
 	if (body->environment && !json_is_null(body->environment)) {
 		*text = "'environment' is not available on this plane yet";
 		return REASON_NOT_AVAILABLE;
@@ -56,6 +52,110 @@ static enum reason open_job(struct broker *b, struct exchange *x, const struct o
 	return why == REASON_NONE ? jobs_open(&b->jobs, s, x->peer->uid, NULL, ret) : why;
 }
 
+static void answer_opened(struct broker *b, struct exchange *x, struct job *j)
+{
+	json_t *v = json_pack("{s:s, s:s, s:s, s:s, s:s?}", "jobId", j->id, "orgId", j->org_id,
+			      "userId", j->user_id, "surface", surface_name(j->surface), "runId",
+			      j->run_id);
+
+	job_keep(b, j);
+	reap_begin(b);
+	if (v && j->view)
+		json_object_set_new(v, "skills", view_to_json(j->view));
+	reply_json(x, 201, v);
+}
+
+/* --- A job with skills is answered when its view is open */
+
+struct opening {
+	struct skills_call call;
+	struct broker *broker;
+	struct exchange *exchange; /* NULL: the client has gone */
+	struct job *job;
+};
+
+static struct exchange *opening_done(struct opening *o)
+{
+	struct exchange *x = o->exchange;
+
+	if (x)
+		x->on_gone = NULL;
+	free(o);
+	return x;
+}
+
+static void on_opener_gone(struct exchange *x)
+{
+	struct opening *o = x->owner;
+
+	o->exchange = NULL;
+}
+
+static void on_view(struct skills_call *call, const struct k_view *v, int fd)
+{
+	struct opening *o = CONTAINER_OF(call, struct opening, call);
+	struct broker *b = o->broker;
+	struct job *j = o->job;
+	struct exchange *x = opening_done(o);
+
+	view_opened(j->view, v, fd);
+	j->ncommands--;
+	if (x)
+		answer_opened(b, x, j);
+	else
+		job_close(b, j, REASON_CANCELLED);
+}
+
+static void refuse_opening(struct opening *o, enum reason why, const char *text)
+{
+	struct broker *b = o->broker;
+	struct job *j = o->job;
+	struct exchange *x = opening_done(o);
+
+	log_info("job_refused", "uid=%u reason=%s", j->uid, reason_code(why));
+	j->ncommands--;
+	if (x)
+		reply_reason(x, why, text);
+	job_free(&b->jobs, j);
+}
+
+static void on_refused(struct skills_call *call, enum reason why, const char *text)
+{
+	refuse_opening(CONTAINER_OF(call, struct opening, call), why, text);
+}
+
+static void on_lost(struct skills_call *call)
+{
+	refuse_opening(CONTAINER_OF(call, struct opening, call), REASON_WORKER_UNAVAILABLE,
+		       "the skills server was restarted");
+}
+
+static const struct skills_events opening_events = {
+	.view = on_view,
+	.refused = on_refused,
+	.lost = on_lost,
+};
+
+/* Takes @j; it is held like one with a command, so that nothing else ends it meanwhile. */
+static void open_view(struct broker *b, struct exchange *x, struct job *j)
+{
+	struct opening *o = calloc(1, sizeof(*o));
+
+	if (!o || view_open(j->view, &o->call, &opening_events) < 0) {
+		reply_reason(x, o ? REASON_WORKER_UNAVAILABLE : REASON_WORKER_ERROR,
+			     o ? "no skills server" : "out of memory");
+		free(o);
+		job_free(&b->jobs, j);
+		return;
+	}
+	o->broker = b;
+	o->exchange = x;
+	o->job = j;
+	x->owner = o;
+	x->on_gone = on_opener_gone;
+	j->ncommands++;
+}
+
 void api_job_open(struct broker *b, struct exchange *x)
 {
 	struct open_body body = { 0 };
@@ -67,16 +167,20 @@ void api_job_open(struct broker *b, struct exchange *x)
 	if (!v)
 		return;
 	enum reason why = s ? open_job(b, x, &body, s, &j, &text) : REASON_WORKER_ERROR;
+	if (why == REASON_NONE && body.skills && json_array_size(body.skills) > 0) {
+		why = view_new(&b->skills, body.skills, &j->view, &text);
+		if (why != REASON_NONE)
+			job_free(&b->jobs, j);
+	}
 	if (why != REASON_NONE) { /* an event, not a command's row (A1) */
 		log_info("job_refused", "uid=%u reason=%s", x->peer->uid, reason_code(why));
 		reply_reason(x, why, text);
 		return;
 	}
-	job_keep(b, j);
-	reap_begin(b);
-	reply_json(x, 201, json_pack("{s:s, s:s, s:s, s:s, s:s?}", "jobId", j->id, "orgId",
-				     j->org_id, "userId", j->user_id, "surface",
-				     surface_name(j->surface), "runId", j->run_id));
+	if (j->view)
+		open_view(b, x, j);
+	else
+		answer_opened(b, x, j);
 }
 
 static const char *phase_of(const struct command *c)
@@ -86,6 +190,16 @@ static const char *phase_of(const struct command *c)
 	return c->phase == COMMAND_BEFORE ? "starting" :
 	       c->phase == COMMAND_RUNNING ? "running" :
 					     "ending";
+}
+
+/* Which versions, and what their server had counted for them when a command last ended. */
+static json_t *skills_of(const struct job *j)
+{
+	if (!j->view)
+		return json_null();
+	return json_pack("{s:o, s:I, s:I}", "attached", view_to_json(j->view), "filesLookedUp",
+			 (json_int_t)j->view->counted.files_looked_up, "bytesServed",
+			 (json_int_t)j->view->counted.bytes_served);
 }
 
 static json_t *job_to_json(const struct job *j)
@@ -98,7 +212,7 @@ static json_t *job_to_json(const struct job *j)
 			json_pack("{s:s, s:s, s:i}", "commandId", c->id, "phase", phase_of(c),
 				  "position", (int)admission_position(&c->item)));
 	return json_pack(
-		"{s:s, s:s, s:s, s:s, s:s?, s:I, s:s, s:s?, s:I, s:I, s:o}", "jobId", j->id,
+		"{s:s, s:s, s:s, s:s, s:s?, s:I, s:s, s:s?, s:I, s:I, s:o, s:o}", "jobId", j->id,
 		"orgId", j->org_id, "userId", j->user_id, "surface", surface_name(j->surface),
 		"runId", j->run_id, "uid", (json_int_t)j->uid, "state",
 		j->is_closing		  ? "closed" :
@@ -106,7 +220,7 @@ static json_t *job_to_json(const struct job *j)
 					  "open",
 		"reason", reason_code(j->ended), "openedMs", (json_int_t)j->opened_ms, "idleMs",
 		(json_int_t)(j->ncommands ? 0 : clock_monotonic_ms() - j->touched_ms), "commands",
-		commands);
+		commands, "skills", skills_of(j));
 }
 
 void api_job_list(struct broker *b, struct exchange *x)

@@ -12,6 +12,7 @@
 #include "broker/ledger.h"
 #include "broker/loop.h"
 #include "broker/peer.h"
+#include "broker/skills.h"
 #include "broker/worker.h"
 #include "config/config.h"
 #include "config/start.h"
@@ -36,6 +37,7 @@ struct broker {
 	struct http http;
 	struct worker_link worker;
 	struct ledger_link ledger;
+	struct skills_link skills;
 	struct jobs jobs;
 	struct admission admission;
 	struct health health;

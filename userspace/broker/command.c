@@ -169,6 +169,17 @@ static enum step_result step_intent(struct command *c)
 
 /* --- Slot, egress, dispatch */
 
+static enum step_result step_skills(struct command *c)
+{
+	const char *text = NULL;
+	bool wait;
+	enum reason why = view_begin(c, &wait, &text);
+
+	if (why != REASON_NONE)
+		return refuse(c, why, text);
+	return wait ? STEP_OVER : STEP_NEXT;
+}
+
 static enum step_result step_slot(struct command *c)
 {
 	if (worker_slot_get(&c->broker->worker, &c->call, &run_events, c->request.image,
@@ -197,7 +208,7 @@ static enum step_result step_run(struct command *c)
 }
 
 static enum step_result (*const steps[])(struct command *) = {
-	step_alive, step_admit, step_alive, step_claim, step_intent, step_slot, step_egress, step_run,
+	step_alive, step_admit, step_alive, step_claim, step_intent, step_skills, step_slot, step_egress, step_run,
 };
 
 void command_go_on(struct command *c)
@@ -391,6 +402,7 @@ static void withdraw(struct command *c)
 
 	ledger_forget(&b->ledger, c->letter);
 	c->letter = 0;
+	skills_forget(&b->skills, &c->skills_call);
 	egress_unregister(c);
 	run_pipes_close(c);
 	if (c->call.req) {

@@ -6,6 +6,7 @@
  * One command, from its request to its answer:
  *
  *   command.c  the steps before it runs; each goes on, waits or refuses
+ *   view.c	its job's skills
  *   run.c	worker's events, pipes, the end
  *   stream.c	its answer as it is produced
  *   record.c	receipt and ledger row
@@ -24,6 +25,7 @@
 #include "broker/job.h"
 #include "broker/output.h"
 #include "broker/request.h"
+#include "broker/skills.h"
 #include "broker/worker.h"
 #include "policy/admission.h"
 #include "policy/reason.h"
@@ -76,7 +78,11 @@ struct command {
 	uint64_t letter; /* of the ledger, waited for */
 	uint64_t intent;
 	struct worker_call call;
+	struct skills_call skills_call;
+	uint64_t skills_files, skills_bytes; /* what the skills' server counted for this command */
+	bool has_skills_counts;
 	uint64_t slot, cgroup_id;
+	uint32_t host_uid; /* the sandbox's id outside; 0: none yet */
 	int slot_fds[OUT_STREAMS + 1];
 	uint8_t image[DIGEST_LEN];
 	bool has_slot, has_image, has_started, has_done;
@@ -134,6 +140,11 @@ enum reason run_begin(struct command *c, const char **ret_text);
 void run_kill(struct command *c, enum reason why, enum termination termination);
 void run_pipes_close(struct command *c);
 void run_pipes_resume(struct command *c); /* the client has read on */
+
+/* view.c: opens the job's view where it has one; *ret_wait: command_go_on() comes. */
+enum reason view_begin(struct command *c, bool *ret_wait, const char **ret_text);
+/* True: the counts are asked for, and record_begin() comes after them. */
+bool view_end(struct command *c);
 
 /* stream.c */
 void stream_begin(struct command *c); /* accepted: the answer starts */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/scope.h"
+#include "broker/skills.h"
 
 static unsigned bucket_of(const void *key, size_t len)
 {
@@ -127,6 +128,7 @@ static void workspace_put(struct jobs *t, struct workspace *w)
 
 static void job_done(struct jobs *t, struct job *j)
 {
+	view_free(j->view);
 	org_put(t, j->org);
 	workspace_put(t, j->workspace);
 	free(j->org_id);

@@ -27,6 +27,7 @@ enum {
 
 struct command;
 struct exchange;
+struct skills_view;
 
 struct org {
 	struct admission_org admission;
@@ -51,6 +52,7 @@ struct job {
 	enum surface surface;
 	struct org *org;
 	struct workspace *workspace;
+	struct skills_view *view; /* NULL: no skills */
 	enum reason ended; /* not REASON_NONE: takes no command any more, and why */
 	bool is_closing;   /* goes once its last command has ended */
 	bool is_oneshot;   /* of POST /v1/run: closed with its command */

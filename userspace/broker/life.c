@@ -50,6 +50,7 @@ static void on_worker_ready(struct worker_link *w)
 	struct broker *b = CONTAINER_OF(w, struct broker, worker);
 
 	log_info("worker", "up pool=%u", w->ready.pool);
+	skills_set_root(&b->skills, take_fd(&w->skills_fd));
 	reap_on_worker(b);
 	life_check_ready(b);
 	health_changed(b);
@@ -75,6 +76,8 @@ static int connect_peer(struct broker *b, enum supervisor_fd kind, int fd, struc
 		return worker_connect(&b->worker, fd, e);
 	if (kind == SFD_LEDGER)
 		return ledger_connect(&b->ledger, fd, e);
+	if (kind == SFD_SKILLS)
+		return skills_connect(&b->skills, fd, e);
 	close(fd);
 	return 0; /* a room that is not built yet */
 }
@@ -250,14 +253,18 @@ int life_open(struct broker *b, struct err *e)
 {
 	int worker = start_take_fd(&b->start, SFD_WORKER);
 	int ledger = start_take_fd(&b->start, SFD_LEDGER);
+	int skills = start_take_fd(&b->start, SFD_SKILLS);
 
 	worker_init(&b->worker, &b->loop, b->buf);
 	b->worker.on_ready = on_worker_ready;
 	b->worker.on_lost = on_worker_lost;
-	if (ledger_init(&b->ledger, &b->loop, b->buf, e) < 0)
+	if (ledger_init(&b->ledger, &b->loop, b->buf, e) < 0 ||
+	    skills_init(&b->skills, &b->loop, b->buf, e) < 0)
 		return -e->code;
 	b->ledger.on_ready = on_ledger_ready;
 	if (ledger >= 0 && ledger_connect(&b->ledger, ledger, e) < 0)
+		return -e->code;
+	if (skills >= 0 && skills_connect(&b->skills, skills, e) < 0)
 		return -e->code;
 	if (worker >= 0 && worker_connect(&b->worker, worker, e) < 0)
 		return -e->code;

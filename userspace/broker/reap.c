@@ -91,11 +91,12 @@ void reap_on_worker(struct broker *b)
 
 void job_keep(struct broker *b, struct job *j)
 {
-	json_t *value = json_pack("{s:I, s:s, s:s, s:s, s:s?, s:I, s:b}", "uid",
+	json_t *value = json_pack("{s:I, s:s, s:s, s:s, s:s?, s:I, s:b, s:o*}", "uid",
 				  (json_int_t)j->uid, "orgId", j->org_id, "userId", j->user_id,
 				  "surface", surface_name(j->surface), "runId", j->run_id,
 				  "openedMs", (json_int_t)j->opened_ms, "used",
-				  j->workspace->is_used);
+				  j->workspace->is_used, "skills",
+				  j->view ? view_to_json(j->view) : NULL);
 	auto_json json_t *body = value ? json_pack("{s:s, s:s, s:o}", "kind", kept_kind, "key",
 						   j->id, "value", value) :
 					 NULL;
@@ -116,7 +117,7 @@ static void job_forget(struct broker *b, struct job *j)
 
 struct kept {
 	const char *org_id, *user_id, *surface;
-	const json_t *run_id;
+	const json_t *run_id, *skills;
 	uint64_t opened_ms;
 	uint32_t uid;
 	bool is_used;
@@ -130,6 +131,7 @@ static const struct json_field kept_fields[] = {
 	FIELD(struct kept, opened_ms, "openedMs", FIELD_U64, FIELD_REQUIRED, 0),
 	FIELD(struct kept, uid, "uid", FIELD_U32, FIELD_REQUIRED, 0),
 	FIELD(struct kept, is_used, "used", FIELD_BOOL, FIELD_REQUIRED, 0),
+	FIELD(struct kept, skills, "skills", FIELD_ARRAY, 0, 0),
 };
 
 static void restore_one(struct broker *b, const char *id, const json_t *value)
@@ -153,6 +155,11 @@ static void restore_one(struct broker *b, const char *id, const json_t *value)
 	j->opened_ms = k.opened_ms;
 	j->is_kept = true;
 	j->workspace->is_used |= k.is_used;
+	if (k.skills) { /* opened again, the same versions, for its next command */
+		j->view = view_from_json(&b->skills, k.skills);
+		if (!j->view)
+			job_close(b, j, REASON_WORKER_ERROR);
+	}
 }
 
 static void ask_kept(struct broker *b, const char *after);
@@ -242,6 +249,9 @@ void job_close(struct broker *b, struct job *j, enum reason why)
 static void job_go(struct broker *b, struct job *j)
 {
 	bool is_last = j->workspace->refs == 1;
+
+	view_free(j->view);
+	j->view = NULL;
 
 	if (!j->workspace->is_run && j->workspace->is_used && is_last)
 		reap_workspace(b, j->workspace->key);

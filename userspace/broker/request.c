@@ -300,9 +300,8 @@ static int read_egress(const json_t *obj, struct exec_request *r, struct err *e)
 
 static enum reason refuse_unbuilt(const struct raw *raw, struct err *e)
 {
-	const char *what = raw->skills && json_array_size(raw->skills) > 0 ? "skills" :
-			   raw->environment && !json_is_null(raw->environment) ? "environment" :
-										  NULL;
+	const char *what = raw->environment && !json_is_null(raw->environment) ? "environment" :
+										 NULL;
 
 	if (!what)
 		return REASON_NONE;
@@ -328,6 +327,11 @@ enum reason request_parse(const char *text, size_t len, enum request_kind kind,
 	}
 	r->is_stream = raw.is_stream;
 	r->voucher = raw.voucher;
+	r->skills = raw.skills && json_array_size(raw.skills) > 0 ? raw.skills : NULL;
+	if (r->skills && kind == REQUEST_EXEC) {
+		err_set(e, EINVAL, "'skills' are attached when the job is opened");
+		return REASON_INVALID_REQUEST;
+	}
 	if (read_id(raw.command_id, r, e) < 0 || read_cwd(raw.cwd, r, e) < 0 ||
 	    read_command(&raw, r, e) < 0 || read_limits(&raw, r, e) < 0 ||
 	    read_image(raw.image, r, e) < 0 || read_stdin(&raw, r, e) < 0 ||

@@ -44,6 +44,7 @@ struct exec_request {
 	size_t stdin_len;
 	bool is_stream;
 	const char *voucher;
+	const json_t *skills; /* of POST /v1/run; NULL: none */
 	/* POST /v1/run */
 	const char *org_id, *user_id, *surface, *run_id;
 };

@@ -125,7 +125,8 @@ static void finish(struct command *c)
 	for (int i = 0; i < OUT_STREAMS; i++)
 		output_end(&c->out[i]);
 	judge(c);
-	record_begin(c);
+	if (!view_end(c))
+		record_begin(c);
 }
 
 static void on_drain_limit(struct timer *t)
@@ -195,6 +196,7 @@ static void on_slot(struct worker_call *call, const struct w_slot *s, const int 
 	c->has_slot = c->has_image = true;
 	c->slot = s->slot;
 	c->cgroup_id = s->cgroup_id;
+	c->host_uid = s->host_uid;
 	memcpy(c->image, s->image_digest, sizeof(c->image));
 	memcpy(c->slot_fds, fds, sizeof(c->slot_fds));
 	command_go_on(c);
@@ -306,7 +308,13 @@ enum reason run_begin(struct command *c, const char **ret_text)
 		*ret_text = "out of memory";
 		return REASON_WORKER_ERROR;
 	}
-	if (worker_run(&b->worker, &c->call, &run, &argv, 1) < 0) {
+	const struct skills_view *view = c->job->view;
+	const int fds[] = { argv, view ? view->fd : -1 };
+	if (view) {
+		run.flags |= RUN_HAS_SKILLS;
+		view_bind(view, c->host_uid);
+	}
+	if (worker_run(&b->worker, &c->call, &run, fds, view ? 2 : 1) < 0) {
 		*ret_text = "the worker died";
 		return REASON_WORKER_UNAVAILABLE;
 	}

@@ -157,8 +157,11 @@ static int on_ready(void *ctx, struct msg *m, struct err *e)
 	(void)e;
 	memcpy(&w->ready, m->body, sizeof(w->ready));
 	w->is_ready = true;
+	w->skills_fd = msg_take_fd(m, 0);
 	if (w->on_ready)
 		w->on_ready(w);
+	if (w->skills_fd >= 0)
+		close(take_fd(&w->skills_fd));
 	return 0;
 }
 
@@ -251,7 +254,7 @@ static int on_reply(void *ctx, struct msg *m, struct err *e)
 
 static const struct msg_permit permits[] = {
 	/* type, states, length, descriptors, handler */
-	{ W_READY, STATE_NEW, EXACT(struct w_ready), 0, 0, on_ready },
+	{ W_READY, STATE_NEW, EXACT(struct w_ready), 0, 1, on_ready },
 	{ W_SLOT, STATE_READY, EXACT(struct w_slot), 3, 3, on_slot },
 	{ W_STARTED, STATE_READY, EXACT(struct w_started), 0, 0, on_started },
 	{ W_DONE, STATE_READY, EXACT(struct w_done), 0, 0, on_done },

@@ -42,6 +42,7 @@ struct worker_link {
 	int fd;		 /* -1: no worker */
 	bool is_ready, is_broken;
 	struct w_ready ready;
+	int skills_fd; /* root of the skills as this worker mounted them; -1, or taken by on_ready */
 	uint64_t last_req;
 	struct worker_call *calls;
 	void (*on_ready)(struct worker_link *w);

@@ -103,7 +103,8 @@ static const struct directory directories[] = {
 	{ AT(state), "/layers", 0755, 0, 0 },
 	{ AT(state), "/workspaces", 0700, 0, 0 },
 	{ AT(state), "/broker", 0700, FOR_BROKER, FOR_BROKER },
-	{ AT(state), "/skills", 0700, FOR_SKILLS, FOR_SKILLS },
+	/* the stager's, which is root without any capability; the others only read */
+	{ AT(state), "/skills", 02750, 0, FOR_SKILLS },
 };
 
 static int make_directory(const struct plane *p, const struct directory *d, struct err *e)

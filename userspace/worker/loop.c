@@ -253,6 +253,7 @@ static int on_run(void *ctx, struct msg *m, struct err *e)
 	struct slot *s = find(l, run->slot);
 	bool has_view = run->flags & RUN_HAS_SKILLS;
 	uint32_t size = argv_size(m->nfds ? m->fds[0] : -1);
+	struct err why;
 
 	if (!s || s->state != SLOT_TAKEN || m->nfds != (has_view ? 2u : 1u)) {
 		send_fail(l, run->req, REASON_WORKER_ERROR, "no such slot");
@@ -264,8 +265,10 @@ static int on_run(void *ctx, struct msg *m, struct err *e)
 	s->done.guards_missing = l->guards_missing;
 	s->owes_done = true;
 	s->deadline_ns = now_ns(CLOCK_MONOTONIC) + START_LIMIT_MS * 1000000ull;
-	if (size && slot_run(s, &l->workspaces, run, m->fds[0], size, has_view ? m->fds[1] : -1,
-			     e) == 0)
+	autoclose int view = has_view ? skills_clone(&l->skills, m->fds[1], &why) : -1;
+	if (has_view && view < 0)
+		err_set(e, REASON_STAGING_FAILED, "%s", why.msg);
+	else if (size && slot_run(s, &l->workspaces, run, m->fds[0], size, view, e) == 0)
 		return 0;
 	if (!size)
 		err_set(e, REASON_WORKER_ERROR, "argv is not a sealed memory file");

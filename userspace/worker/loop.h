@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "worker/skills.h"
 #include "worker/slot.h"
 
 enum { SLOTS_MAX = 160 }; /* running, queued to end and warm ones together */
@@ -20,6 +21,7 @@ struct loop {
 	struct slot_maker maker;
 	struct images images;
 	struct workspaces workspaces;
+	struct skills skills;
 	struct id_range host_ids;
 	uint32_t next_id; /* offset into host_ids */
 	uint32_t pool;	  /* warm slots to keep */

@@ -76,12 +76,26 @@ static int open_stores(struct loop *l, const struct places *p, const struct conf
 	return images_get(&l->images, "", e) ? 0 : -e->code;
 }
 
+/* The skills' mount, attached where only this program and its slots can see it. */
+static int open_skills(struct loop *l, struct start *s, struct err *e)
+{
+	char path[sizeof(mounts) + 16];
+	autoclose int fd = start_take_fd(s, SFD_SKILLS_MOUNT);
+
+	l->skills.root_fd = -1;
+	if (fd < 0)
+		return 0;
+	snprintf(path, sizeof(path), "%s/skills", mounts);
+	return skills_attach(&l->skills, fd, path, e);
+}
+
 static int send_ready(const struct loop *l, struct err *e)
 {
 	struct w_ready r = { .guards = l->guards, .pool = l->pool };
 
 	memcpy(r.image_digest, l->images.list[0].digest, sizeof(r.image_digest));
-	if (msg_send(l->broker_fd, W_READY, &r, sizeof(r), NULL, 0, e) < 0)
+	if (msg_send(l->broker_fd, W_READY, &r, sizeof(r), &l->skills.root_fd,
+		     l->skills.root_fd >= 0, e) < 0)
 		return -e->code;
 	return start_ready(e);
 }
@@ -91,7 +105,8 @@ static int open_all(struct loop *l, struct start *s, struct err *e)
 	struct places p;
 
 	if (confine_early(&worker_privileges, e) < 0 || places_init(s->s.root, &p, e) < 0 ||
-	    open_mounts(&p, &s->config, e) < 0 || cgroup_open_base(s->s.instance, &cgroups, e) < 0)
+	    open_mounts(&p, &s->config, e) < 0 || open_skills(l, s, e) < 0 ||
+	    cgroup_open_base(s->s.instance, &cgroups, e) < 0)
 		return -e->code;
 	cgroup_sweep(&cgroups);
 	l->broker_fd = start_take_fd(s, SFD_BROKER);
