@@ -8,6 +8,7 @@
 #include <ares.h>
 #include <arpa/nameser.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,9 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "policy/host.h"
+#include "policy/rules.h"
 
-enum { SOCKETS_MAX = 32, TIMEOUT_MS = 2000, TRIES = 3, RESOLV_CONF_MAX = 64 * 1024, DNS_PORT = 53 };
+enum { SOCKETS_MAX = 32, TIMEOUT_MS = 2000, TRIES = 3, RESOLV_CONF_MAX = 64 * 1024 };
 
 struct resolver_socket {
 	struct watch w;
@@ -110,41 +112,19 @@ static void turn(void *ctx)
 
 /* --- Opening */
 
-static bool parse_server(const char *text, struct address *ret, uint16_t *ret_port)
-{
-	struct target t;
-
-	if (address_parse(text, strlen(text), ret)) {
-		*ret_port = DNS_PORT;
-		return true;
-	}
-	if (!target_parse(text, strlen(text), DNS_PORT, &t) || t.host.name[0])
-		return false;
-	*ret = t.host.address;
-	*ret_port = t.port;
-	return true;
-}
-
-/* The first nameserver line that holds an address; a zone is not one. */
-static int read_resolv_conf(struct address *ret, struct err *e)
+/* Who is asked: as configured, else what the host itself asks. */
+static int find_server(struct resolver *r, const char *setting, struct err *e)
 {
 	autofree char *text = NULL;
 	size_t len;
-	char *line, *at;
 
-	if (fd_read_file(-100, "/etc/resolv.conf", RESOLV_CONF_MAX, &text, &len, e) < 0)
+	if (!*setting &&
+	    fd_read_file(AT_FDCWD, "/etc/resolv.conf", RESOLV_CONF_MAX, &text, &len, e) < 0)
 		return -e->code;
-	for (at = text; (line = strsep(&at, "\n"));) {
-		size_t n;
-
-		if (strncmp(line, "nameserver", 10) != 0)
-			continue;
-		line += 10 + strspn(line + 10, " \t");
-		n = strcspn(line, " \t\r#;");
-		if (address_parse(line, n, ret))
-			return 0;
-	}
-	return err_set(e, ENOENT, "no nameserver in /etc/resolv.conf");
+	if (rules_resolver(setting, text ? text : "", &r->address, &r->port))
+		return 0;
+	return *setting ? err_set(e, EINVAL, "gateway.resolver: \"%s\" is no address", setting)
+			: err_set(e, ENOENT, "gateway.resolver: no nameserver in /etc/resolv.conf");
 }
 
 static int set_server(struct resolver *r, struct err *e)
@@ -171,16 +151,9 @@ int resolver_open(struct loop *l, const char *server, struct resolver **ret, str
 
 	if (!r)
 		return err_set(e, ENOMEM, "out of memory");
-	if (*server ? !parse_server(server, &r->address, &r->port) : 0) {
+	if (find_server(r, server, e) < 0) {
 		free(r);
-		return err_set(e, EINVAL, "gateway.resolver: \"%s\" is no address", server);
-	}
-	if (!*server) {
-		r->port = DNS_PORT;
-		if (read_resolv_conf(&r->address, e) < 0) {
-			free(r);
-			return err_wrap(e, "gateway.resolver");
-		}
+		return -e->code;
 	}
 	r->loop = l;
 	o.sock_state_cb_data = r;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "abi/address_match.h"
+#include "policy/host.h"
 
 static bool is_separator(char c)
 {
@@ -75,6 +76,50 @@ bool rules_add_never(struct address_rules *r, const struct address *a)
 	if (r->nnever == ADDRESS_NEVER_MAX)
 		return false;
 	r->never[r->nnever++] = address_unmapped(a);
+	return true;
+}
+
+/* The first `nameserver ADDRESS` line; a zone is no address. */
+static bool first_nameserver(const char *text, struct address *ret)
+{
+	static const char word[] = "nameserver";
+
+	while (*text) {
+		const char *end = text + strlen(text), *lf = memchr(text, '\n', strlen(text));
+		size_t n = 0;
+
+		if (lf)
+			end = lf;
+		if ((size_t)(end - text) > sizeof(word) - 1 &&
+		    memcmp(text, word, sizeof(word) - 1) == 0) {
+			text += sizeof(word) - 1;
+			while (text < end && (*text == ' ' || *text == '\t'))
+				text++;
+			while (text + n < end && text[n] != ' ' && text[n] != '\t' &&
+			       text[n] != '\r' && text[n] != '#' && text[n] != ';')
+				n++;
+			if (address_parse(text, n, ret))
+				return true;
+		}
+		text = *end ? end + 1 : end;
+	}
+	return false;
+}
+
+bool rules_resolver(const char *setting, const char *resolv_conf, struct address *ret,
+		    uint16_t *ret_port)
+{
+	struct target t;
+
+	*ret_port = RULES_DNS_PORT;
+	if (!*setting)
+		return first_nameserver(resolv_conf, ret);
+	if (address_parse(setting, strlen(setting), ret))
+		return true;
+	if (!target_parse(setting, strlen(setting), RULES_DNS_PORT, &t) || t.host.name[0])
+		return false;
+	*ret = t.host.address;
+	*ret_port = t.port;
 	return true;
 }
 

@@ -30,6 +30,15 @@ bool rules_add_own(struct address_rules *r, const struct address *a);
 /* Adds one that is never dialled, exceptions or not. False: full. */
 bool rules_add_never(struct address_rules *r, const struct address *a);
 
+enum { RULES_DNS_PORT = 53 };
+
+/*
+ * The DNS server: @setting as ADDRESS or ADDRESS:PORT ([ADDRESS]:PORT), or where
+ * it is empty the first nameserver of @resolv_conf, a text like /etc/resolv.conf.
+ */
+bool rules_resolver(const char *setting, const char *resolv_conf, struct address *ret,
+		    uint16_t *ret_port);
+
 /*
  * The gateway's address inside sandboxes, in host order: IPv4, protected (or a
  * job's name could resolve to it from outside), not 127/8 (uncounted). 0: not one.

@@ -31,6 +31,12 @@ int egress_network_leave(int home, struct err *e);
  */
 int egress_network_assert_internal(uint32_t gateway, struct err *e);
 
+/*
+ * Sockets made here from now on use a congestion control that does not pace:
+ * the host's default may (BBR), which on a loopback only costs. Best effort.
+ */
+void egress_network_calm(void);
+
 /* A listening TCP socket here on exactly @gateway:@port. Gives it, non-blocking. */
 int egress_network_listen(uint32_t gateway, uint16_t port, struct err *e);
 
