@@ -138,7 +138,7 @@ $(O)/unit/$(1): LIBS = -lcmocka $(call pclibs,$(call first,$(1)))
 endef
 $(foreach t,$(UNIT),$(eval $(call UNITTEST,$(t))))
 check: lint all $(PROBES) $(UNIT:%=$(O)/unit/%)
-	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) $(T)
+	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) $(T)
 unit: $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)
 system: all $(PROBES)

@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py - runs test programs, reads their TAP, says what happened.
 
-    tests/run.py [--build DIR] [--jobs N] [-v] TEST...
+    tests/run.py [--build DIR] [--jobs N] [--claims] [-v] TEST...
 
 A test is an executable: a unit binary of the build directory or a system
-script. Two run at a time; one whose source holds a line `cordon-test: serial`
-runs alone, `cordon-test: timeout=N` sets its seconds (300). Every test runs
+script. Two run at a time; one whose source holds, near its head, a line
+`cordon-test: serial` runs alone, `cordon-test: timeout=N` sets its seconds (300). Every test runs
 under a keeper of its own, a child subreaper, so that whatever it started and
 lost is found again: ended when the time is up, and a failure when the test
 itself has ended. Failed: a test line that is not ok, a plan that does not
 match, an exit status that does not fit, a program that ran no test. Skips that
 tests/expected-skips does not name fail when CI=true. The last line is
 `N passed, N failed, N skipped`; DIR/tests-ran.txt lists what passed (for the
-check of CLAIMS.md). Stock library only.
+check of CLAIMS.md, which --claims runs at the end). Stock library only.
 """
 import argparse, ctypes, fnmatch, json, os, re, shutil, signal, subprocess, sys, tempfile, time
 
@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 TIMEOUT_S, GRACE_S, LEFTOVER_S, SHOWN_LINES = 300, 10, 5, 150
 SKIPPED_STATUS = 77
+NOTES_WITHIN = 1500              # characters at the head of a source
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -153,7 +154,7 @@ class Test:
     def notes(self):
         try:
             with open(os.path.join(TOP, self.name), errors="replace") as f:
-                return re.findall(r"cordon-test: *(serial|timeout=\d+)", f.read())
+                return re.findall(r"cordon-test: *(serial|timeout=\d+)", f.read(NOTES_WITHIN))
         except OSError:
             return []
 
@@ -219,7 +220,7 @@ class Test:
             planned = count = 1
         elif status is None or status < 0:
             self.problems.append(f"ended by signal {-status if status else '?'}")
-        elif status != 0 and not self.failed:
+        elif status not in (0, SKIPPED_STATUS if count == len(self.skipped) else 0) and not self.failed:
             self.problems.append(f"exit status {status} and no failed test line")
         elif status == 0 and self.failed:
             self.problems.append("exit status 0 in spite of failed tests")
@@ -295,6 +296,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--build", default=os.environ.get("CORDON_BUILD", "build"))
     p.add_argument("--jobs", type=int, default=2)
+    p.add_argument("--claims", action="store_true", help="every test a claim names must have passed")
     p.add_argument("-v", "--verbose", action="store_true")
     p.add_argument("tests", nargs="*")
     args = p.parse_args()
@@ -312,8 +314,13 @@ def main():
     surprises = [f"{t.name}:{n}" for t in tests for n, _ in t.skipped
                  if not any(fnmatch.fnmatchcase(f"{t.name}:{n}", k) for k in known)]
     os.makedirs(build, exist_ok=True)
-    with open(os.path.join(build, "tests-ran.txt"), "w") as f:
+    ran = os.path.join(build, "tests-ran.txt")
+    with open(ran, "w") as f:
         f.writelines(f"{t.name}:{n}\n" for t in tests for n in t.passed)
+    if args.claims:
+        sys.stdout.flush()
+        if subprocess.run([os.path.join(HERE, "lint", "claims.py"), "--ran", ran], stderr=sys.stdout).returncode:
+            failed += 1
     strict = os.environ.get("CI") == "true"
     for s in surprises:
         print(f"unexpected skip{' (fails in CI)' if strict else ''}: {s}")

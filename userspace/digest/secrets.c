@@ -116,6 +116,8 @@ static int load_file(int dirfd, const char *name, const char *file, uid_t owner,
 		return err_set(e, EINVAL, "secret '%s' is not named by a version", what);
 	/* O_NONBLOCK: a FIFO in the directory must not hang the daemon. */
 	autoclose int fd = fd_open_beneath(dirfd, file, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, e);
+	if (fd == -ENOENT) /* taken away since it was listed: not the same as "there is none" */
+		return err_set(e, EAGAIN, "secret '%s' went away while it was read", what);
 	if (fd < 0)
 		return err_wrap(e, what);
 	if (fstat(fd, &st) < 0)
