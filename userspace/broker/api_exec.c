@@ -133,7 +133,12 @@ size_t api_stdin_chunk(struct exchange *x, const void *buf, size_t len)
 
 	if (!c || c->feed.is_closed)
 		return len; /* the command does not read any more */
-	size_t n = feed_put(&c->feed, buf, len);
+	/* Until nothing fits: only a feed that holds bytes says when there is room again. */
+	size_t n = 0, put = 1;
+	while (n < len && put > 0) {
+		put = feed_put(&c->feed, (const char *)buf + n, len - n);
+		n += put;
+	}
 	if (!c->feed.is_closed)
 		digest_add(c->input, buf, n);
 	x->received += n;

@@ -80,14 +80,17 @@ static void pump(struct feed *f)
 		close_pipe(f);
 }
 
-static void on_writable(struct watch *w, uint32_t events)
+static void pump_and_tell(struct feed *f)
 {
-	struct feed *f = CONTAINER_OF(w, struct feed, watch);
-
-	(void)events;
 	pump(f);
 	if (!f->is_closed && !f->is_ended && f->len - f->at < FEED_MAX / 2 && f->on_room)
 		f->on_room(f);
+}
+
+static void on_writable(struct watch *w, uint32_t events)
+{
+	(void)events;
+	pump_and_tell(CONTAINER_OF(w, struct feed, watch));
 }
 
 void feed_put_whole(struct feed *f, uint8_t *buf, size_t len)
@@ -131,5 +134,5 @@ void feed_end(struct feed *f)
 void feed_start(struct feed *f, int fd)
 {
 	f->fd = fd;
-	pump(f);
+	pump_and_tell(f);
 }
