@@ -255,7 +255,7 @@ class Plane:
     # --- Speaking to it
 
     def cordon(self, *args, input=None, env=None, timeout=120, **more):
-        whole = dict(self.env, CORDON_ROOT=self.root, **(env or {}))
+        whole = {**self.env, "CORDON_ROOT": self.root, **(env or {})}
         return run([CORDON, *args], data=input, env=whole, timeout=timeout, **more)
 
     def run(self, *args, **more):
@@ -276,7 +276,7 @@ class Plane:
 
     def popen(self, *args, env=None, **more):
         return subprocess.Popen([CORDON, *args],
-                                env=dict(self.env, CORDON_ROOT=self.root, **(env or {})), **more)
+                                env={**self.env, "CORDON_ROOT": self.root, **(env or {})}, **more)
 
     def api(self, method, path, body=None, timeout=60, raw=False):
         """(status, object) of one call of the HTTP API."""
