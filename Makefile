@@ -79,7 +79,7 @@ pclibs = $(if $(strip $(call pkgs,$(1))),$$(shell $(PKG_CONFIG) --libs $(call pk
 built = $(foreach p,$(1),$(if $(wildcard $(call where,$(p))/main.c),$(call bin,$(p))))
 SKELS := $(BPF_PROGS:%=$(O)/gen/%.skel.h)
 
-.PHONY: all deps run check unit system lint bench golden fuzz install clean help FORCE
+.PHONY: all deps run check unit system vmtest lint bench golden fuzz install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 all: $(call built,$(PROGRAMS) $(STATIC_PROGRAMS))
@@ -107,6 +107,7 @@ $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM,$(p))))
 $(O)/gen/seccomp_filter.h: userspace/launcher/gen/filter.c userspace/launcher/syscalls.def
 	$(call say,GEN)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Iuserspace -o $(O)/gen/filter $< -lseccomp && $(O)/gen/filter > $@
 $(O)/userspace/launcher/drop.o: $(O)/gen/seccomp_filter.h
+$(O)/userspace/broker/api_plane.o: userspace/broker/openapi.json
 # The launcher is pid 1 of every sandbox: static, musl (8 page faults at start, glibc's 26), no
 # sanitizer runtime. musl-gcc does not know the kernel's headers: they come last.
 MUSL_CC ?= musl-gcc
@@ -138,7 +139,7 @@ $(O)/unit/$(1): LIBS = -lcmocka $(call pclibs,$(call first,$(1)))
 endef
 $(foreach t,$(UNIT),$(eval $(call UNITTEST,$(t))))
 check: lint all $(PROBES) $(UNIT:%=$(O)/unit/%)
-	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) $(T)
+	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) vmtests/run.py $(T)
 unit: $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)
 system: all $(PROBES)
@@ -146,6 +147,8 @@ system: all $(PROBES)
 lint: all $(ROOMS:%=$(O)/lib%.a)
 	@$(foreach r,$(ROOMS),tests/lint/layers.sh $(r) '$(uses_$(r))' $(O)/$(call where,$(r)) &&) tests/lint/pure.sh $(O)
 	@tests/lint/headers.sh $(O) && tests/lint/spdx.sh && tests/lint/map.py && tests/lint/claims.py
+vmtest: all $(PROBES)
+	@vmtests/run.py --build $(O) $(T)
 bench: all
 	@$(PYTHON) tests/bench/run.py --build $(O) $(T)
 

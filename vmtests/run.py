@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# cordon-test: timeout=2400
 """Boots other kernels under QEMU and runs scripts/NN-*.sh in each (SPEC H3).
 
 Kernels come as Debian packages through apt (kernels.txt); the userland is the
@@ -162,7 +163,7 @@ def boot(work, vmlinuz, scripts):
 
 def main():
     options = argparse.ArgumentParser()
-    options.add_argument("--build", default="build")
+    options.add_argument("--build", default=os.environ.get("CORDON_BUILD", "build"))
     options.add_argument("--kernel", action="append")
     options.add_argument("scripts", nargs="*")
     args = options.parse_args()
