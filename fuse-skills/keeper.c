@@ -116,7 +116,7 @@ static struct asked **free_place(struct keeper *k)
 static int on_view_open(void *ctx, struct msg *m, struct err *e)
 {
 	struct keeper *k = ctx;
-	const struct k_view_open *in = (const void *)m->body; /* aligned, longer than the message */
+	struct k_view_open *in = (void *)m->body; /* aligned, and the buffer is longer */
 	struct asked **place = free_place(k), *a = calloc(1, sizeof(*a));
 	struct err why = { 0 };
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "digest/digest.h"
 #include "skill/frontmatter.h"
 
 /* --- The catalog */
@@ -145,45 +146,90 @@ static uint32_t add_version(struct views *v, const struct catalog_entry *entry, 
 	return no;
 }
 
-/* The version that @slug means now, pinned. */
-static uint32_t take_version(struct views *v, const char *slug, struct err *e)
+/* What a view is asked to show. */
+struct wanted {
+	const char *slug;
+	bool has_digest; /* this version, whatever the catalog says now */
+	uint8_t digest[SKILL_SHA];
+};
+
+/* The current version of a slug; its number is remembered beside the catalog. */
+static uint32_t current_version(struct views *v, struct wanted *w, struct err *e)
 {
-	const struct catalog_entry *entry = catalog_find(v->catalog, slug);
+	const struct catalog_entry *entry = catalog_find(v->catalog, w->slug);
 
 	if (!entry) {
-		err_set(e, ENOENT, "no skill '%s'", slug);
+		err_set(e, ENOENT, "no skill '%s'", w->slug);
 		return 0;
 	}
 	uint32_t *number = &v->numbers[entry - v->catalog->entries];
+	memcpy(w->digest, entry->digest, SKILL_SHA);
 	if (*number == 0 || !state_version(v->state, *number))
 		*number = find_version(v, entry->digest);
 	if (*number == 0)
 		*number = add_version(v, entry, e);
-	if (*number == 0 || pin(v, *number, entry->digest, e) < 0) {
-		err_wrap(e, slug);
-		return 0;
-	}
 	return *number;
+}
+
+static uint32_t named_version(struct views *v, const struct wanted *w, struct err *e)
+{
+	const struct catalog_entry *entry = catalog_find_version(v->catalog, w->slug, w->digest);
+	struct catalog_entry removed = { .slug = w->slug, .added_s = (uint64_t)time(NULL) };
+	uint32_t no = find_version(v, w->digest);
+
+	memcpy(removed.digest, w->digest, SKILL_SHA);
+	if (no == 0)
+		return add_version(v, entry ? entry : &removed, e);
+	if (strcmp(v->state->versions[no % STATE_VERSIONS].slug, w->slug) == 0)
+		return no;
+	err_set(e, ENOENT, "no such version");
+	return 0;
+}
+
+/* The version that is wanted, pinned. */
+static uint32_t take_version(struct views *v, struct wanted *w, struct err *e)
+{
+	uint32_t no = w->has_digest ? named_version(v, w, e) : current_version(v, w, e);
+
+	if (no != 0 && pin(v, no, w->digest, e) == 0)
+		return no;
+	if (e->code != ENOENT || w->has_digest)
+		err_wrap(e, w->slug);
+	return 0;
 }
 
 /* --- Views */
 
-/* @in's slugs one by one: 0, or -EINVAL. */
-static int read_slugs(const struct k_view_open *in, size_t len, const char **ret, struct err *e)
+/* SLUG, or SLUG@HEX. */
+static bool read_name(char *p, size_t len, struct wanted *ret)
 {
-	const char *p = in->slugs, *end = in->slugs + in->bytes;
+	char *at = memchr(p, '@', len);
+
+	*ret = (struct wanted){ .slug = p, .has_digest = at != NULL };
+	if (at) {
+		*at = '\0';
+		len = (size_t)(at - p);
+		if (digest_unhex(at + 1, ret->digest, SKILL_SHA) < 0)
+			return false;
+	}
+	return !skill_slug_fault(p, len);
+}
+
+/* @in's names one by one: 0, or -EINVAL. */
+static int read_names(struct k_view_open *in, size_t len, struct wanted *ret, struct err *e)
+{
+	char *p = in->slugs, *end = in->slugs + in->bytes;
 
 	if (in->count == 0 || in->count > K_SKILLS_MAX || in->bytes > K_SLUGS_BYTES ||
 	    len != offsetof(struct k_view_open, slugs) + in->bytes)
 		return err_set(e, EINVAL, "malformed list of skills");
 	for (uint32_t i = 0; i < in->count; i++) {
-		const char *nul = memchr(p, '\0', (size_t)(end - p));
-		if (!nul || skill_slug_fault(p, (size_t)(nul - p)))
-			return err_set(e, EINVAL, "malformed list of skills");
+		char *nul = memchr(p, '\0', (size_t)(end - p));
+		if (!nul || !read_name(p, (size_t)(nul - p), &ret[i]))
+			return err_set(e, EINVAL, "malformed name of a skill");
 		for (uint32_t k = 0; k < i; k++)
-			if (skill_slug_compare(ret[k], p) == 0)
+			if (skill_slug_compare(ret[k].slug, p) == 0)
 				return err_set(e, EINVAL, "skill '%s' is named twice", p);
-		ret[i] = p;
 		p = nul + 1;
 	}
 	return p == end ? 0 : err_set(e, EINVAL, "malformed list of skills");
@@ -206,11 +252,11 @@ static void sort_versions(const struct views *v, uint32_t *versions, uint32_t n)
 		}
 }
 
-static int take_all(struct views *v, const char **slugs, uint32_t count, uint32_t *versions,
+static int take_all(struct views *v, struct wanted *wanted, uint32_t count, uint32_t *versions,
 		    struct k_view *ret, struct err *e)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		versions[i] = take_version(v, slugs[i], e);
+		versions[i] = take_version(v, &wanted[i], e);
 		if (versions[i] == 0) {
 			while (i > 0)
 				unpin(v, versions[--i]);
@@ -224,17 +270,17 @@ static int take_all(struct views *v, const char **slugs, uint32_t count, uint32_
 	return 0;
 }
 
-int views_add(struct views *v, const struct k_view_open *in, size_t len, struct k_view *ret,
+int views_add(struct views *v, struct k_view_open *in, size_t len, struct k_view *ret,
 	      struct err *e)
 {
-	const char *slugs[K_SKILLS_MAX];
+	struct wanted wanted[K_SKILLS_MAX];
 	uint32_t versions[K_SKILLS_MAX];
-	int rc = read_slugs(in, len, slugs, e);
+	int rc = read_names(in, len, wanted, e);
 
 	if (rc == 0)
 		rc = follow_catalog(v, e);
 	if (rc == 0)
-		rc = take_all(v, slugs, in->count, versions, ret, e);
+		rc = take_all(v, wanted, in->count, versions, ret, e);
 	if (rc < 0)
 		return rc;
 	ret->count = in->count;

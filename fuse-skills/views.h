@@ -35,11 +35,11 @@ struct views {
 int views_open(struct views *v, struct state *state, const char *path, struct err *e);
 
 /*
- * Opens a view of the slugs in @in (checked here). Gives its number and fills
- * *ret but for the request. -ENOENT names a slug that is in no catalog,
- * -EBADMSG one whose version is damaged.
+ * Opens a view of the names in @in (checked here, and cut in place). Gives its
+ * number and fills *ret but for the request. -ENOENT names a slug that is in no
+ * catalog, -EBADMSG one whose version is damaged.
  */
-int views_add(struct views *v, const struct k_view_open *in, size_t len, struct k_view *ret,
+int views_add(struct views *v, struct k_view_open *in, size_t len, struct k_view *ret,
 	      struct err *e);
 
 /* Closes one; one that is not there is fine. */

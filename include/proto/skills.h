@@ -46,7 +46,7 @@ enum skills_msg {
 enum {
 	K_SKILLS_MAX = 128,    /* of one view */
 	K_SLUG_MAX = 255,
-	K_SLUGS_BYTES = 33024, /* K_SKILLS_MAX longest slugs with their NULs, and then some */
+	K_SLUGS_BYTES = 41216, /* K_SKILLS_MAX longest names with their NULs, and then some */
 	K_TEXT_MAX = 248,
 };
 
@@ -58,6 +58,10 @@ struct k_view_open {
 	uint64_t req;
 	uint32_t count; /* slugs */
 	uint32_t bytes; /* of @slugs, each ended by NUL, back to back; the message ends there */
+	/*
+	 * SLUG is its current version; SLUG@HEX that one, in the catalog or not: what a job
+	 * had before the broker or the worker was restarted.
+	 */
 	char slugs[K_SLUGS_BYTES];
 };
 
