@@ -59,8 +59,15 @@ static int on_room_gone(void *ctx, struct msg *m, struct err *e)
 	(void)e;
 	memcpy(&msg, m->body, sizeof(msg));
 	room = rooms_find(&g->rooms, msg.slot);
-	if (room) /* else the broker's G_UNREGISTER was here first */
+	if (!room)
+		return 0; /* the broker's G_UNREGISTER was here first */
+	if (!room->policy) {
 		end_room(g, room);
+		return 0;
+	}
+	/* Its counts are the broker's to fetch. */
+	room_unregister(room);
+	door_shut(g, room);
 	return 0;
 }
 

@@ -172,12 +172,24 @@ int sweep_kill_jobs(const struct plane *p, struct err *e)
 	return cgroup_kill(dir, e);
 }
 
+int sweep_enter_gateway(const struct plane *p)
+{
+	char dir[2 * CGROUP_PATH_MAX];
+
+	below_base(p, "/gateway", dir);
+	return write_file(dir, "cgroup.procs", "0");
+}
+
 int sweep_enter_daemons(const struct plane *p, struct err *e)
 {
 	char dir[2 * CGROUP_PATH_MAX];
 
 	if (!cgroups_v2(p->cgroups, p->cgroup_count))
 		return err_set(e, ENOENT, "no cgroup v2 hierarchy is mounted");
+	/* The second ring is attached there before the gateway enters (E10). */
+	below_base(p, "/gateway", dir);
+	if (fd_mkdir_parents(dir, 0755, e) < 0)
+		return -e->code;
 	below_base(p, "/daemons", dir);
 	if (fd_mkdir_parents(dir, 0755, e) < 0)
 		return -e->code;

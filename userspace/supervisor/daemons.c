@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/scope.h"
+#include "supervisor/sweep.h"
 #include "wire/msg.h"
 
 enum { LAUNCHER_MAX = 16 << 20 };
@@ -289,8 +290,12 @@ static int spawn(struct daemons *d, const struct plane *p, enum daemon_id id, st
 	pid_t pid = fork();
 	if (pid < 0)
 		return err_set(e, errno, "fork: %s", strerror(errno));
-	if (pid == 0)
+	if (pid == 0) {
+		/* Before it is anything: no instruction of the gateway runs outside its ring. */
+		if (id == D_GATEWAY && sweep_enter_gateway(p) < 0)
+			_exit(126);
 		become(d, path, name, theirs, p->places.state);
+	}
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0) {
 		kill(pid, SIGKILL);

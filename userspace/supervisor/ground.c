@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -171,6 +172,20 @@ int ground_seal_schema(const struct plane *p, struct err *e)
 		return 0;
 	int n = snprintf(text, sizeof(text), "%d\n", SCHEMA);
 	return fd_replace_file(AT_FDCWD, path, text, (size_t)n, 0644, e);
+}
+
+/* --- Pins */
+
+int ground_mount_pins(const struct plane *p, struct err *e)
+{
+	char path[PLACES_PATH_MAX + 8];
+
+	snprintf(path, sizeof(path), "%s/bpf", p->places.run);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_set(e, errno, "directory '%s': %s", path, strerror(errno));
+	if (mount(p->instance, path, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700") < 0)
+		return err_set(e, errno, "mount bpffs at '%s': %s", path, strerror(errno));
+	return 0;
 }
 
 /* --- Sockets */

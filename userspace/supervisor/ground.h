@@ -33,6 +33,12 @@ int ground_read_schema(const struct plane *p, struct err *e);
 /* Says that the instance now has state (F8): after this a missing secret is an error. */
 int ground_seal_schema(const struct plane *p, struct err *e);
 
+/*
+ * A bpffs of the instance's own at ROOT/run/cordon/bpf: what the worker pins
+ * there enforces on when every daemon is dead (E6). The sweep unmounts it.
+ */
+int ground_mount_pins(const struct plane *p, struct err *e);
+
 /* The API's socket: 0660, root and the configured group, listening. Gives the descriptor. */
 int ground_listen(const struct plane *p, struct err *e);
 

@@ -16,6 +16,9 @@ int sweep_kill_jobs(const struct plane *p, struct err *e);
 /* Moves this process into <instance>/daemons; its children are born there. */
 int sweep_enter_daemons(const struct plane *p, struct err *e);
 
+/* Moves this process, the gateway to be, into <instance>/gateway. 0 or -errno. */
+int sweep_enter_gateway(const struct plane *p);
+
 /* Moves this process back to where it was started. */
 void sweep_leave_daemons(const struct plane *p);
 

@@ -204,7 +204,7 @@ void egress_room_close(struct egress *g, uint64_t slot)
 	tell_gateway(g, G_ROOM_GONE, slot, NULL, 0, &ignored);
 }
 
-static int assert_internal(int pidfd, uint32_t gateway, struct err *e)
+static int assert_internal(const struct egress *g, int pidfd, struct err *e)
 {
 	struct err why = { 0 };
 	int home = egress_network_enter(pidfd, &why), rc;
@@ -213,14 +213,9 @@ static int assert_internal(int pidfd, uint32_t gateway, struct err *e)
 		return err_set(e, REASON_WORKER_ERROR, "%s", why.msg);
 	rc = fault_step("egress.assert", &why);
 	if (rc == 0)
-		rc = egress_network_assert_internal(gateway, &why);
+		rc = egress_network_assert_internal(g->address, &why);
 	go_home(home);
 	return rc < 0 ? err_set(e, REASON_NETWORK_NOT_INTERNAL, "%s", why.msg) : 0;
-}
-
-int egress_assert_none(int pidfd, struct err *e)
-{
-	return assert_internal(pidfd, 0, e);
 }
 
 /* --- Commands */
@@ -266,7 +261,7 @@ int egress_begin(struct egress *g, uint64_t cgroup_id, int pidfd, const struct w
 	struct err why = { 0 };
 	uint32_t index;
 
-	if (assert_internal(pidfd, g->address, e) < 0)
+	if (assert_internal(g, pidfd, e) < 0)
 		return -e->code;
 	if (!run->egress_token || fault_step("egress.begin", &why) < 0)
 		return err_set(e, REASON_EGRESS_REGISTRATION_FAILED, "no token");

@@ -57,9 +57,6 @@ int egress_begin(struct egress *g, uint64_t cgroup_id, int pidfd, const struct w
 /* After its last: shuts the door and fills what @done says of egress. */
 void egress_end(struct egress *g, uint64_t cgroup_id, uint64_t token, struct w_done *done);
 
-/* Asserts that a slot of tier none has a network with nothing in it. e->code is a reason. */
-int egress_assert_none(int pidfd, struct err *e);
-
 /* Readable when a token has met its budget. */
 int egress_events_fd(const struct egress *g);
 

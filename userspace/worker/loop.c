@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "config/start.h"
 #include "policy/reason.h"
 #include "proto/launcher.h"
 #include "proto/supervisor.h"
@@ -32,7 +33,7 @@ enum {
 };
 
 /* What an epoll event is about: kind in the low bits, the slot's index above. */
-enum source { FROM_BROKER, FROM_SUPERVISOR, FROM_LAUNCHER, FROM_PIDFD, SOURCE_BITS = 4 };
+enum source { FROM_BROKER, FROM_SUPERVISOR, FROM_EGRESS, FROM_LAUNCHER, FROM_PIDFD, SOURCE_BITS = 4 };
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -131,24 +132,39 @@ static bool same_shape(const struct slot *s, const struct slot_shape *shape)
 	return s->shape.image == shape->image && s->shape.net == shape->net;
 }
 
-static bool pool_is_short(const struct loop *l)
+static bool can_give_gateway_slots(const struct loop *l)
+{
+	return l->maker.egress && egress_has_gateway(l->maker.egress);
+}
+
+static bool is_short_of(const struct loop *l, enum net_kind net)
 {
 	unsigned have = 0;
 
-	if (l->is_stopping || l->pool == 0 || now_ns(CLOCK_MONOTONIC) < l->pool_retry_ns)
-		return false;
 	for (unsigned i = 0; i < l->used; i++)
-		have += l->slots[i].state == SLOT_WARM ||
-			(l->slots[i].state == SLOT_BUILDING && !l->wanted_req[i]);
+		have += l->slots[i].shape.net == net &&
+			(l->slots[i].state == SLOT_WARM ||
+			 (l->slots[i].state == SLOT_BUILDING && !l->wanted_req[i]));
 	return have < l->pool;
 }
 
+/* The kind of slot the pool lacks, 0: none. */
+static uint32_t pool_lacks(const struct loop *l)
+{
+	if (l->is_stopping || l->pool == 0 || now_ns(CLOCK_MONOTONIC) < l->pool_retry_ns)
+		return 0;
+	/* In this order: gateway slots that cannot be made must not starve the others. */
+	if (is_short_of(l, NET_NONE))
+		return NET_NONE;
+	return can_give_gateway_slots(l) && is_short_of(l, NET_GATEWAY) ? NET_GATEWAY : 0;
+}
+
 /* One slot a turn, when nothing else is to be done. */
-static void fill_pool(struct loop *l)
+static void fill_pool(struct loop *l, uint32_t net)
 {
 	struct err e;
 	const struct image *im = images_get(&l->images, "", &e);
-	struct slot_shape shape = { .image = im, .net = NET_NONE };
+	struct slot_shape shape = { .image = im, .net = net };
 	if (im && build(l, &shape, &e))
 		return;
 	l->pool_retry_ns = now_ns(CLOCK_MONOTONIC) + POOL_RETRY_MS * 1000000ull;
@@ -187,8 +203,10 @@ static int on_slot_get(void *ctx, struct msg *m, struct err *e)
 
 	memcpy(ref, g->image, sizeof(ref));
 	ref[sizeof(ref) - 1] = '\0';
-	if (g->net != NET_NONE) {
-		send_fail(l, g->req, REASON_EGRESS_UNAVAILABLE, "no gateway network is set up");
+	if (g->net != NET_NONE && (g->net != NET_GATEWAY || !can_give_gateway_slots(l))) {
+		send_fail(l, g->req, REASON_EGRESS_UNAVAILABLE,
+			  l->maker.egress ? "the gateway is not running"
+					  : "the egress programs are not loaded");
 		return 0;
 	}
 	shape.image = images_get(&l->images, ref, e);
@@ -362,8 +380,15 @@ static void on_built(struct loop *l, struct slot *s)
 {
 	uint64_t *wanted = &l->wanted_req[index_of(l, s)];
 
+	struct err e;
+
 	if (s->state != SLOT_BUILDING)
 		return slot_kill(s);
+	if (s->egress && egress_room_open(s->egress, s->id, s->pidfd, &e) < 0) {
+		s->fail.reason = (uint32_t)e.code;
+		snprintf(s->fail.text, sizeof(s->fail.text), "%s", e.msg);
+		return slot_kill(s);
+	}
 	s->state = SLOT_WARM;
 	s->deadline_ns = 0;
 	if (*wanted) {
@@ -456,7 +481,7 @@ static void settle(struct loop *l, struct slot *s)
 		enum reason r = s->fail.reason ? s->fail.reason : REASON_WORKER_ERROR;
 		send_fail(l, s->req, r, text);
 	} else if (*wanted) {
-		send_fail(l, *wanted, REASON_WORKER_ERROR, text);
+		send_fail(l, *wanted, s->fail.reason ? s->fail.reason : REASON_WORKER_ERROR, text);
 	}
 	if (s->fail.reason)
 		log_error("slot", "id=%llu error=\"%s\"", (unsigned long long)s->id, s->fail.text);
@@ -518,7 +543,37 @@ static int from_broker(struct loop *l, struct msg *m, struct err *e)
 	return msg_dispatch(broker_permits, ARRAY_SIZE(broker_permits), 1, l, m, e);
 }
 
-/* cordond speaks here only to end the worker: S_STOP, or its own end. */
+/* A (re)started gateway knows none of the rooms of before: slots that wait are of no use. */
+static int on_peer(struct loop *l, struct msg *m, struct err *e)
+{
+	enum supervisor_fd kind;
+	int fd = start_peer(m, &kind, e);
+
+	if (fd < 0)
+		return fd;
+	if (kind != SFD_GATEWAY || !l->maker.egress) {
+		close(fd);
+		return 0;
+	}
+	egress_set_gateway(l->maker.egress, fd);
+	for (unsigned i = 0; i < l->used; i++)
+		if (l->slots[i].egress && l->slots[i].state <= SLOT_TAKEN &&
+		    l->slots[i].state != SLOT_FREE)
+			slot_kill(&l->slots[i]);
+	return 0;
+}
+
+static int pidfd_of(void *ctx, uint64_t cgroup_id)
+{
+	struct loop *l = ctx;
+
+	for (unsigned i = 0; i < l->used; i++)
+		if (l->slots[i].state != SLOT_FREE && l->slots[i].cg.id == cgroup_id)
+			return l->slots[i].pidfd;
+	return -1;
+}
+
+/* cordond speaks of peers and reloads; anything else, or its own end, ends the worker. */
 static int from_supervisor(struct loop *l, struct msg *m, struct err *e)
 {
 	int rc = msg_recv(l->supervisor_fd, m, e);
@@ -528,6 +583,8 @@ static int from_supervisor(struct loop *l, struct msg *m, struct err *e)
 		msg_close_fds(m);
 		return msg_send(l->supervisor_fd, S_RELOADED, &r, sizeof(r), NULL, 0, e);
 	}
+	if (rc > 0 && m->type == S_PEER)
+		return on_peer(l, m, e);
 	if (rc > 0)
 		msg_close_fds(m);
 	return 1;
@@ -542,6 +599,9 @@ static int handle(struct loop *l, uint64_t tag, struct msg *m, struct err *e)
 		return from_broker(l, m, e);
 	case FROM_SUPERVISOR:
 		return from_supervisor(l, m, e);
+	case FROM_EGRESS:
+		egress_on_events(l->maker.egress, pidfd_of, l);
+		return 0;
 	case FROM_LAUNCHER:
 		from_launcher(l, s);
 		return 0;
@@ -585,14 +645,16 @@ int loop_run(struct loop *l, struct err *e)
 	if (l->epoll_fd < 0)
 		return err_set(e, errno, "epoll: %s", strerror(errno));
 	if (watch(l, l->broker_fd, FROM_BROKER, 0, e) < 0 ||
-	    watch(l, l->supervisor_fd, FROM_SUPERVISOR, 0, e) < 0)
+	    watch(l, l->supervisor_fd, FROM_SUPERVISOR, 0, e) < 0 ||
+	    (l->maker.egress &&
+	     watch(l, egress_events_fd(l->maker.egress), FROM_EGRESS, 0, e) < 0))
 		return -e->code;
 	while (rc == 0) {
 		int timeout = turn(l);
-		bool idle_work = pool_is_short(l);
-		int n = epoll_wait(l->epoll_fd, events, EVENTS, idle_work ? 0 : timeout);
-		if (n == 0 && idle_work)
-			fill_pool(l);
+		uint32_t lacks = pool_lacks(l);
+		int n = epoll_wait(l->epoll_fd, events, EVENTS, lacks ? 0 : timeout);
+		if (n == 0 && lacks)
+			fill_pool(l, lacks);
 		if (n < 0 && errno != EINTR)
 			rc = err_set(e, errno, "epoll: %s", strerror(errno));
 		for (int i = 0; i < n && rc == 0; i++)

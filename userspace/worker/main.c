@@ -89,6 +89,33 @@ static int open_skills(struct loop *l, struct start *s, struct err *e)
 	return skills_attach(&l->skills, fd, path, e);
 }
 
+/*
+ * Egress whole, or none of it: without its guards no gateway slot is given, and
+ * the broker is told that they are missing (B12). Tier none needs none of it.
+ */
+static void open_egress(struct loop *l, struct start *s, const struct places *p)
+{
+	char pins[PLACES_PATH_MAX + 16];
+	struct err e = { 0 };
+	autoclose int gateway = openat(cgroups.trees[0].jobs_fd, "../gateway",
+				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (!s->config.gateway)
+		return;
+	snprintf(pins, sizeof(pins), "%s/bpf", p->run);
+	if (gateway < 0)
+		err_set(&e, errno, "the gateway's cgroup: %s", strerror(errno));
+	else if (egress_open(cgroups.trees[0].jobs_fd, gateway, pins, &s->config,
+			     &l->maker.egress, &e) == 0)
+		egress_set_gateway(l->maker.egress, start_take_fd(s, SFD_GATEWAY));
+	if (l->maker.egress) {
+		l->guards |= GUARD_EGRESS_BPF | GUARD_NFT;
+	} else {
+		l->guards_missing |= GUARD_EGRESS_BPF | GUARD_NFT;
+		log_error("egress", "error=\"%s\"", e.msg);
+	}
+}
+
 static int send_ready(const struct loop *l, struct err *e)
 {
 	struct w_ready r = { .guards = l->guards, .pool = l->pool };
@@ -125,6 +152,7 @@ static int open_all(struct loop *l, struct start *s, struct err *e)
 	};
 	if (l->broker_fd < 0 || l->maker.launcher_fd < 0)
 		return err_set(e, EINVAL, "started without a broker or a launcher");
+	open_egress(l, s, &p);
 	return open_stores(l, &p, &s->config, e);
 }
 

@@ -223,6 +223,7 @@ static int send_build(const struct slot_maker *m, struct slot *s, struct err *e)
 		.type = LAUNCH_BUILD,
 		.tmp_bytes = m->tmp_bytes,
 		.shm_bytes = m->shm_bytes,
+		.gateway_addr_be = s->egress ? egress_address_be(s->egress) : 0,
 	};
 	autoclose int image =
 		mount_clone(s->shape.image->path, MOUNT_RO | MOUNT_NODEV, s->userns_fd, e);
@@ -243,6 +244,7 @@ int slot_build(const struct slot_maker *m, uint64_t id, const struct slot_shape 
 		.id = id,
 		.shape = *shape,
 		.host_uid = host_uid,
+		.egress = shape->net == NET_GATEWAY ? m->egress : NULL,
 		.pidfd = -1,
 		.sock = -1,
 		.userns_fd = -1,
@@ -297,6 +299,9 @@ int slot_run(struct slot *s, struct workspaces *w, const struct w_run *run, int 
 	if (fault_step("run.begin", &why) < 0 || cgroup_limit(&s->cg, &s->limits, &why) < 0 ||
 	    fault_step("run.limited", &why) < 0)
 		return err_set(e, REASON_WORKER_ERROR, "%s", why.msg);
+	if (s->egress && egress_begin(s->egress, s->cg.id, s->pidfd, run, e) < 0)
+		return -e->code;
+	s->egress_token = run->egress_token;
 	autoclose int ws = workspace_get(w, run, s->userns_fd, s->host_uid, &s->ws, e);
 	if (ws < 0)
 		return ws;
@@ -379,8 +384,13 @@ int slot_finish(struct slot *s)
 		s->done.memory_peak_bytes = c.memory_peak_bytes;
 		s->done.oom_killed = c.oom_kills > 0;
 	}
+	/* The last packets have been counted: nobody is left to send one. */
+	if (s->egress)
+		egress_end(s->egress, s->cg.id, s->egress_token, &s->done);
 	if (cgroup_remove(&s->cg) == -EBUSY)
 		return 0;
+	if (s->egress)
+		egress_room_close(s->egress, s->id);
 	fault_hit("finish.removed");
 	if (s->owes_done) {
 		workspace_measure(&s->ws, &s->done.workspace_bytes, &over);

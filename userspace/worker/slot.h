@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "proto/worker.h"
 #include "worker/cgroup.h"
+#include "worker/egress.h"
 #include "worker/image.h"
 #include "worker/workspace.h"
 
@@ -56,6 +57,8 @@ struct slot {
 	uint64_t exec_ns;
 	struct w_done done;	/* filled as it becomes known */
 	struct w_fail fail;	/* reason 0: not failed */
+	struct egress *egress;	/* NULL: tier none */
+	uint64_t egress_token;	/* in force for the command; 0: none */
 	bool has_ended; /* the command's own end is in done */
 	uint32_t kill_termination, kill_reason;
 };
@@ -67,6 +70,7 @@ struct slot_maker {
 	const char *dev_path; /* the prepared /dev, mounted in the worker's namespace */
 	uint32_t image_ids;   /* first of 65,536 ids that own image files outside */
 	uint64_t tmp_bytes, shm_bytes;
+	struct egress *egress; /* NULL: no gateway slots can be made */
 };
 
 /*
