@@ -456,6 +456,8 @@ static void answer(struct command *c)
 
 	if (!x)
 		return;
+	if (c->request.is_stream && !c->is_denied)
+		stream_begin(c);
 	if (c->stream.is_on) {
 		stream_more(c);
 		return;
@@ -498,7 +500,7 @@ void command_free(struct command *c)
 		c->stdin_exchange->owner = NULL;
 		exchange_go_on(c->stdin_exchange);
 	}
-	loop_timer_clear(&b->loop, &c->drain);
+	loop_timer_clear(&b->loop, &c->timer);
 	run_pipes_close(c);
 	for (int i = 0; i < OUT_STREAMS; i++)
 		output_done(&c->out[i]);

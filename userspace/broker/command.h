@@ -91,7 +91,7 @@ struct command {
 	struct output out[OUT_STREAMS];
 	struct pipe_watch pipes[OUT_STREAMS];
 	struct feed feed;
-	struct timer drain;
+	struct timer timer; /* to accept, later to drain */
 	struct digest *input;
 	uint8_t input_digest[DIGEST_LEN];
 	bool has_input_digest;
@@ -147,7 +147,7 @@ enum reason view_begin(struct command *c, bool *ret_wait, const char **ret_text)
 bool view_end(struct command *c);
 
 /* stream.c */
-void stream_begin(struct command *c); /* accepted: the answer starts */
+void stream_begin(struct command *c); /* accepted: the answer starts; once */
 void stream_more(struct command *c);
 bool stream_is_full(const struct command *c);
 void stream_done(struct stream *s);

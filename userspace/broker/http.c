@@ -447,6 +447,8 @@ static bool has_place(const struct http *h, uid_t uid)
 	       connections_of(h, uid) < h->clients_max / 4 * 3;
 }
 
+static void on_sweep(struct timer *t);
+
 static int client_add(struct http *h, int fd, struct err *e)
 {
 	static const struct sockaddr_un anyone = { .sun_family = AF_UNIX };
@@ -479,6 +481,8 @@ static int client_add(struct http *h, int fd, struct err *e)
 		client_free(c);
 		return err_set(e, ENOMEM, "connection: libmicrohttpd refuses it");
 	}
+	if (!h->sweep.is_set)
+		loop_timer_set(h->loop, &h->sweep, SWEEP_MS, on_sweep);
 	h->wants_run = true;
 	return 1; /* the descriptor is libmicrohttpd's */
 }
@@ -512,7 +516,8 @@ static void on_sweep(struct timer *t)
 		if (!is_served && now - c->since_ms > HTTP_RECEIVE_S * 1000)
 			shutdown(c->fd, SHUT_RDWR);
 	}
-	loop_timer_set(h->loop, &h->sweep, SWEEP_MS, on_sweep);
+	if (h->clients)
+		loop_timer_set(h->loop, &h->sweep, SWEEP_MS, on_sweep);
 }
 
 static void on_daemon(struct watch *w, uint32_t events)
@@ -521,11 +526,11 @@ static void on_daemon(struct watch *w, uint32_t events)
 	CONTAINER_OF(w, struct http, daemon_watch)->wants_run = true;
 }
 
-int http_before_wait(void *http)
+int http_before_wait(struct http *h)
 {
-	struct http *h = http;
 	unsigned long long ms;
 
+	h->wants_run |= h->due_ms && clock_monotonic_ms() >= h->due_ms;
 	for (int i = 0; i < 64 && h->wants_run; i++) {
 		h->wants_run = false;
 		MHD_run(h->daemon);
@@ -534,9 +539,10 @@ int http_before_wait(void *http)
 	}
 	if (h->wants_run)
 		return 0;
+	h->due_ms = 0;
 	if (MHD_get_timeout(h->daemon, &ms) != MHD_YES)
 		return -1;
-	h->wants_run = true; /* whatever wakes us, something may be due */
+	h->due_ms = clock_monotonic_ms() + ms;
 	return ms > 60000 ? 60000 : (int)ms;
 }
 
@@ -593,9 +599,6 @@ int http_open(struct http *h, struct broker *b, struct loop *l, int listen_fd,
 	if (!info || loop_watch(l, &h->daemon_watch, info->epoll_fd, EPOLLIN, on_daemon, e) < 0 ||
 	    loop_watch(l, &h->listen_watch, listen_fd, EPOLLIN, on_listen, e) < 0)
 		return err_set(e, EIO, "http: cannot watch the door");
-	l->before_wait = http_before_wait;
-	l->before_wait_ctx = h;
-	loop_timer_set(l, &h->sweep, SWEEP_MS, on_sweep);
 	return 0;
 }
 

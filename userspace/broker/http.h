@@ -91,6 +91,7 @@ struct http {
 	uint64_t refused; /* connections over a limit */
 	int listen_fd;
 	bool wants_run;
+	uint64_t due_ms; /* libmicrohttpd has something to time out then; 0: never */
 };
 
 /* Takes @listen_fd. */
@@ -98,8 +99,8 @@ int http_open(struct http *h, struct broker *b, struct loop *l, int listen_fd,
 	      const struct route *routes, size_t n, struct peer_rules *rules, struct err *e);
 void http_stop_listening(struct http *h);
 
-/* Lets libmicrohttpd do what can be done now; for loop.before_wait. */
-int http_before_wait(void *http);
+/* Lets libmicrohttpd do what can be done now. Gives how long the loop may wait, as before_wait. */
+int http_before_wait(struct http *h);
 
 /* True when bodies and answers already hold too much to take more work. */
 bool http_is_full(const struct http *h);

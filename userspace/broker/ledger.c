@@ -127,7 +127,7 @@ static void lose(struct ledger_link *l)
 
 /* --- Sending */
 
-static void flush(struct ledger_link *l)
+void ledger_flush(struct ledger_link *l)
 {
 	while (ledger_is_up(l) && l->unsent && l->nsent < LEDGER_SENT_MAX) {
 		struct letter *t = l->unsent;
@@ -187,8 +187,7 @@ uint64_t ledger_send(struct ledger_link *l, enum ledger_msg type, const json_t *
 	t->head.req = ++l->last_req;
 	memcpy(t->json, text, len);
 	uint64_t req = t->head.req;
-	append(l, t);
-	flush(l);
+	append(l, t); /* ledger_flush() sends it, after the answers that can leave */
 	return req;
 }
 
@@ -232,7 +231,6 @@ static int on_ready(void *ctx, struct msg *m, struct err *e)
 	l->is_ready = true;
 	if (l->on_ready)
 		l->on_ready(l, body);
-	flush(l);
 	return 0;
 }
 
@@ -255,7 +253,6 @@ static int on_answer(void *ctx, struct msg *m, struct err *e)
 			end(l, t, type, type == L_RESULT ? body : NULL);
 			break;
 		}
-	flush(l);
 	return 0;
 }
 
@@ -273,22 +270,20 @@ static void on_event(struct watch *watch, uint32_t events)
 {
 	struct ledger_link *l = CONTAINER_OF(watch, struct ledger_link, watch);
 
-	if (events & EPOLLOUT)
-		flush(l);
-	while (l->fd >= 0) {
-		struct err e = { 0 };
-		int rc = msg_recv(l->fd, l->buf, &e);
-		if (rc == -EAGAIN)
-			return;
-		if (rc > 0)
-			rc = msg_dispatch(permits, ARRAY_SIZE(permits),
-					  l->is_ready ? STATE_READY : STATE_NEW, l, l->buf, &e) < 0 ?
-				     -EPROTO :
-				     1;
-		if (rc <= 0) {
-			log_error("ledger_lost", "error=\"%s\"", rc ? e.msg : "it is gone");
-			lose(l);
-		}
+	struct err e = { 0 };
+	int rc;
+
+	if (events == EPOLLOUT)
+		return; /* there is room: the loop flushes */
+	rc = msg_recv(l->fd, l->buf, &e);
+	if (rc == -EAGAIN)
+		return;
+	if (rc > 0 && msg_dispatch(permits, ARRAY_SIZE(permits),
+				   l->is_ready ? STATE_READY : STATE_NEW, l, l->buf, &e) < 0)
+		rc = -EPROTO;
+	if (rc <= 0) {
+		log_error("ledger_lost", "error=\"%s\"", rc ? e.msg : "it is gone");
+		lose(l);
 	}
 }
 

@@ -60,6 +60,8 @@ enum { LETTER_KEPT = 1u << 0 /* sent again to the next ledger */ };
  */
 uint64_t ledger_send(struct ledger_link *l, enum ledger_msg type, const json_t *body,
 		     unsigned flags, ledger_answer fn, void *ctx);
+/* Sends what waits, as far as the socket takes it; the loop calls it before every wait. */
+void ledger_flush(struct ledger_link *l);
 /* The answer to letter @req goes nowhere; what it asks for still happens. */
 void ledger_forget(struct ledger_link *l, uint64_t req);
 

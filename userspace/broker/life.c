@@ -249,6 +249,16 @@ static void on_supervisor(struct watch *w, uint32_t events)
 	msg_close_fds(b->buf);
 }
 
+/* Answers leave first; rows follow, so that nobody's answer waits for the ledger to be woken. */
+static int before_wait(void *ctx)
+{
+	struct broker *b = ctx;
+	int ms = http_before_wait(&b->http);
+
+	ledger_flush(&b->ledger);
+	return ms;
+}
+
 int life_open(struct broker *b, struct err *e)
 {
 	int worker = start_take_fd(&b->start, SFD_WORKER);
@@ -269,5 +279,7 @@ int life_open(struct broker *b, struct err *e)
 	if (worker >= 0 && worker_connect(&b->worker, worker, e) < 0)
 		return -e->code;
 	loop_timer_set(&b->loop, &b->ready_limit, READY_LIMIT_MS, on_ready_limit);
+	b->loop.before_wait = before_wait;
+	b->loop.before_wait_ctx = b;
 	return loop_watch(&b->loop, &b->supervisor_watch, SUPERVISOR_FD, EPOLLIN, on_supervisor, e);
 }

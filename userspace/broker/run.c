@@ -16,7 +16,11 @@
 #include "broker/broker.h"
 #include "broker/command.h"
 
-enum { READS_AT_ONCE = 4, READS_TO_DRAIN = 64 /* more than a pipe can hold */ };
+enum {
+	READS_AT_ONCE = 4,
+	READS_TO_DRAIN = 64,  /* more than a pipe can hold */
+	ACCEPT_AFTER_MS = 20, /* a streaming client hears of a silent command */
+};
 
 static void on_pipe(struct watch *w, uint32_t events);
 
@@ -121,7 +125,7 @@ static void judge(struct command *c)
 
 static void finish(struct command *c)
 {
-	loop_timer_clear(&c->broker->loop, &c->drain);
+	loop_timer_clear(&c->broker->loop, &c->timer);
 	for (int i = 0; i < OUT_STREAMS; i++)
 		output_end(&c->out[i]);
 	judge(c);
@@ -131,7 +135,7 @@ static void finish(struct command *c)
 
 static void on_drain_limit(struct timer *t)
 {
-	struct command *c = CONTAINER_OF(t, struct command, drain);
+	struct command *c = CONTAINER_OF(t, struct command, timer);
 
 	log_error("drain", "job=%s error=\"output pipes stay open\"", c->job_id);
 	run_pipes_close(c);
@@ -154,7 +158,7 @@ static void drain(struct command *c)
 	}
 	for (int i = 0; i < OUT_STREAMS; i++)
 		pipe_watch(c, i);
-	loop_timer_set(&c->broker->loop, &c->drain, DRAIN_LIMIT_MS, on_drain_limit);
+	loop_timer_set(&c->broker->loop, &c->timer, DRAIN_LIMIT_MS, on_drain_limit);
 }
 
 static void on_pipe(struct watch *w, uint32_t events)
@@ -171,7 +175,8 @@ static void on_pipe(struct watch *w, uint32_t events)
 			finish(c);
 		return;
 	}
-	if (c->stream.is_on) {
+	if (c->request.is_stream && c->exchange) {
+		stream_begin(c);
 		if (stream_is_full(c))
 			pipes_pause(c);
 		stream_more(c);
@@ -202,6 +207,11 @@ static void on_slot(struct worker_call *call, const struct w_slot *s, const int 
 	command_go_on(c);
 }
 
+static void on_accept_time(struct timer *t)
+{
+	stream_begin(CONTAINER_OF(t, struct command, timer));
+}
+
 static void on_started(struct worker_call *call, const struct w_started *s)
 {
 	struct command *c = CONTAINER_OF(call, struct command, call);
@@ -216,8 +226,13 @@ static void on_started(struct worker_call *call, const struct w_started *s)
 		if (c->job->is_kept && !w->is_run)
 			job_keep(c->broker, c->job);
 	}
-	if (c->request.is_stream && c->exchange)
+	if (!c->request.is_stream || !c->exchange)
+		return;
+	/* Most commands end at once: then one answer serves for both. */
+	if (c->request.stdin_kind == STDIN_STREAM)
 		stream_begin(c);
+	else
+		loop_timer_set(&c->broker->loop, &c->timer, ACCEPT_AFTER_MS, on_accept_time);
 }
 
 static void on_done(struct worker_call *call, const struct w_done *d)

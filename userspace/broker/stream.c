@@ -131,6 +131,8 @@ void stream_more(struct command *c)
 
 void stream_begin(struct command *c)
 {
+	if (c->stream.is_on || !c->exchange)
+		return;
 	auto_json json_t *accepted =
 		json_pack("{s:s, s:s}", "jobId", c->job_id, "commandId", c->id);
 	size_t len = 0;

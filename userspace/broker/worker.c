@@ -268,21 +268,18 @@ static void on_readable(struct watch *watch, uint32_t events)
 {
 	struct worker_link *w = CONTAINER_OF(watch, struct worker_link, watch);
 
+	struct err e = { 0 };
+	int rc = msg_recv(w->fd, w->buf, &e);
+
 	(void)events;
-	while (w->fd >= 0) {
-		struct err e = { 0 };
-		int rc = msg_recv(w->fd, w->buf, &e);
-		if (rc == -EAGAIN)
-			return;
-		if (rc > 0)
-			rc = msg_dispatch(permits, ARRAY_SIZE(permits),
-					  w->is_ready ? STATE_READY : STATE_NEW, w, w->buf, &e) < 0 ?
-				     -EPROTO :
-				     1;
-		if (rc <= 0) {
-			log_error("worker_lost", "error=\"%s\"", rc ? e.msg : "it is gone");
-			lose(w);
-		}
+	if (rc == -EAGAIN)
+		return;
+	if (rc > 0 && msg_dispatch(permits, ARRAY_SIZE(permits),
+				   w->is_ready ? STATE_READY : STATE_NEW, w, w->buf, &e) < 0)
+		rc = -EPROTO;
+	if (rc <= 0) {
+		log_error("worker_lost", "error=\"%s\"", rc ? e.msg : "it is gone");
+		lose(w);
 	}
 }
 
