@@ -28,6 +28,7 @@ def bench(b):
         with BenchPlane(b, store, digest) as plane:
             scenarios(b, peers, plane)
             memory(b, plane)
+            steps(b, store, digest, plane)
     finally:
         peers.close()
 
@@ -64,3 +65,17 @@ def memory(b, plane):
     rows["waiting slots"] = {"pss_mib": slots[0] / 1024, "processes": slots[1]}
     b.table("memory at rest (PSS)", rows)
     b.aim("all daemons, MiB", rows["all daemons"]["pss_mib"], below=24)
+
+
+def steps(b, store, digest, plane):
+    """What a launch consists of, by leaving parts of it out. One every 30 ms: the pool is full each time."""
+    with BenchPlane(b, store, digest, pool=0) as cold, BenchPlane(b, store, digest, audit="best_effort") as loose:
+        b.compare(f"the parts of it, one every {GAP_MS} ms", {
+            "fork and exec only": lambda prefix: spawn(prefix, ["/usr/bin/true"]),
+            "cordon --help: the CLI's own start": lambda prefix: spawn(prefix, [plane.program, "--help"]),
+            "API: health, no command": plane.health,
+            "API: command, row not awaited": loose.api,
+            "API: command": plane.api,
+            "API: command, no slot ready": cold.api,
+            "cordon run": plane.cli,
+        }, 40 if b.quick else 300, gap_ms=GAP_MS)

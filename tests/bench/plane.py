@@ -4,74 +4,60 @@
 Commands of several workers run for organisations of their own, so that fairness
 between organisations (two running commands each) is not what is measured.
 """
-import http.client, json, os, socket, subprocess, time
+import json, os, time
+
+import cordon
+from peers import spawn
 
 WORKERS = 8
 
 
-class BenchPlane:
-    def __init__(self, b, store, digest):
-        self.b, self.root = b, f"{b.scratch}/plane"
-        self.cordon = f"{b.build}/bin/cordon"
-        self.socket = f"{self.root}/run/cordon/broker.sock"
-        os.makedirs(f"{self.root}/etc/cordon")
-        with open(f"{self.root}/etc/cordon/cordon.conf", "w") as f:
-            f.write(f"rollout = on\nimage = {digest}\nimage_store = {store}\npool = 4\n")
+class BenchPlane(cordon.Plane):
+    """keys: configuration lines, as Plane's."""
+
+    def __init__(self, b, store, digest, **keys):
+        super().__init__(image=None, conf=f"image = {digest}\nimage_store = {store}\n", **keys)
+        self.scratch, self.program = b.scratch, cordon.CORDON
 
     def __enter__(self):
-        subprocess.run([self.cordon, "--root", self.root, "up"], check=True)
-        try:
-            self._open_jobs()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run([self.cordon, "--root", self.root, "down"], check=False)
-
-    def request(self, method, path, body=None):
-        c = http.client.HTTPConnection("cordon", timeout=60)
-        c.sock = socket.socket(socket.AF_UNIX)
-        c.sock.connect(self.socket)
-        c.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
-        r = c.getresponse()
-        text = r.read()
-        if r.status != 200:
-            raise RuntimeError(f"{method} {path}: {r.status} {text[:300]!r}")
-        return json.loads(text)
-
-    def _open_jobs(self):
-        self.targets, self.bodies = f"{self.b.scratch}/targets", f"{self.b.scratch}/bodies"
+        super().__enter__()
+        self.targets, self.bodies = f"{self.scratch}/{self.name}-targets", f"{self.scratch}/{self.name}-bodies"
         with open(self.targets, "w") as f:
             for w in range(WORKERS):
-                session = {"orgId": f"bench{w}", "userId": "bench", "surface": "agent_run"}
-                carrier = self.request("POST", "/v1/sessions/seal", session)["carrier"]
-                job = self.request("POST", "/v1/jobs", {"carrier": carrier})["jobId"]
-                f.write(f"/v1/jobs/{job}/commands\n")
+                f.write(f"/v1/jobs/{self.open_job(self.seal(org=f'bench{w}'))}/commands\n")
         with open(self.bodies, "w") as f:
             f.write(json.dumps({"argv": ["/usr/bin/true"], "egress": {"mode": "none"}}) + "\n")
+        self.nothing, self.health_target = f"{self.scratch}/nothing", f"{self.scratch}/health"
+        for path, text in ((self.nothing, "\n"), (self.health_target, "/v1/health\n")):
+            with open(path, "w") as f:
+                f.write(text)
+        return self
 
     def cli(self, prefix):
-        return [*prefix, "spawn", self.cordon, "--root", self.root, "run", "--org", "bench{w}", "--egress", "none",
-                "--", "/usr/bin/true"]
+        return spawn(prefix, [self.program, "--root", self.root, "run", "--org", "bench{w}", "--egress", "none",
+                              "--", "/usr/bin/true"])
 
     def api(self, prefix):
         return [*prefix, "http", self.socket, "POST", self.targets, self.bodies]
 
+    def health(self, prefix):
+        return [*prefix, "http", self.socket, "GET", self.health_target, self.nothing]
+
     def memory(self):
-        """({program: (KiB, processes)}, (KiB, waiting slots)) after a moment's rest."""
+        """({program: (KiB, processes)}, (KiB, processes) of waiting slots), after a moment's rest."""
         time.sleep(2)
         daemons, slots = {}, [0, 0]
-        for pid in self._processes():
+        for pid in self._below(self.pid("cordond")):
             try:
                 with open(f"/proc/{pid}/comm") as f:
                     name = f.read().strip()
                 with open(f"/proc/{pid}/smaps_rollup") as f:
                     pss = next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+                with open(f"/proc/{pid}/cgroup") as f:
+                    in_slot = f"{self.name}/jobs/" in f.read()
             except (OSError, StopIteration):
                 continue
-            if name == "cordon-launcher":
+            if in_slot:
                 slots[0] += pss
                 slots[1] += 1
             else:
@@ -79,18 +65,17 @@ class BenchPlane:
                 daemons[name] = (kib + pss, n + 1)
         return daemons, tuple(slots)
 
-    def _processes(self):
-        """cordond and everything below it."""
-        with open(f"{self.root}/run/cordon/cordond.pid") as f:
-            todo = [int(f.read())]
-        parents = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                try:
-                    with open(f"/proc/{name}/stat") as f:
-                        parents.setdefault(int(f.read().rpartition(")")[2].split()[1]), []).append(int(name))
-                except OSError:
-                    pass
-        for pid in todo:
-            todo += parents.get(pid, [])
-        return todo
+    @staticmethod
+    def _below(pid):
+        """The process and all its descendants."""
+        children = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat") as f:
+                    children.setdefault(int(f.read().rpartition(")")[2].split()[1]), []).append(int(name))
+            except OSError:
+                pass
+        found = [pid]
+        for p in found:
+            found += children.get(p, [])
+        return found

@@ -107,6 +107,7 @@ def main():
     p.add_argument("--strict", action="store_true", help="a missed aim fails")
     p.add_argument("names", nargs="*")
     a = p.parse_args()
+    os.environ["CORDON_BUILD"] = os.path.abspath(a.build)
     b, failed = Bench(a.build, a.quick), []
     print(f"{platform.release()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.2f}, "
           f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())}Z")
