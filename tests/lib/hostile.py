@@ -6,7 +6,7 @@
     box.call(["mount 165 =none =/mnt =tmpfs 0 %"]) # {"mount": ("errno", 1)}
     outside([...])                                 # the same lines as real root of the host,
                                                    # in namespaces that are thrown away
-    box.audit()                                    # rows of the ledger for its organisation
+    rows(plane, after=seq)                         # the ledger's rows behind one
 
 Nothing here knows what is right: that stands in the tests.
 """
@@ -79,6 +79,31 @@ class Box:
         done = self.run("./call", options=["--stdin", "-"], input="\n".join(lines).encode() + b"\n")
         equal(done.status, 0, "call: %r" % done)
         return read_answers(done.out.decode())
+
+
+def rows(plane, after=0):
+    """The ledger's rows behind a sequence number, of all organisations."""
+    found = []
+    while True:
+        done = plane.cordon("audit", "list", "--all", "--json", "--after", str(after), "--limit", "200")
+        equal(done.status, 0, "audit list: %r" % done)
+        found += done.json["rows"]
+        after = done.json["next"]
+        if not after:
+            return found
+
+
+def last_row(plane):
+    """The newest sequence number."""
+    return max([r["sequence"] for r in rows(plane)], default=0)
+
+
+def cmdline(pid):
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
 
 
 def outside(lines):
