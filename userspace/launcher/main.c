@@ -10,7 +10,7 @@
  *   phase          holds                                     after it
  *   build()        all capabilities of its user namespace    mount tree, lo, host name
  *   drop_early()   what attaching mounts needs               bounding set, keyring, limits gone
-   wait           the same; a warm slot                     -
+ *   wait           the same; a warm slot                     -
  *   run()          the same                                  workspace attached, table checked
  *   drop           --- after this we cannot gain privilege: ids, capabilities, seccomp
  *   command        nothing                                   the command is pid 2
