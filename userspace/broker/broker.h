@@ -6,6 +6,7 @@
  * The broker's shelf: the handles that its files share. Made in main(), never
  * a global. Each part is documented where it is declared.
  */
+#include "broker/gateway.h"
 #include "broker/health.h"
 #include "broker/http.h"
 #include "broker/job.h"
@@ -38,6 +39,9 @@ struct broker {
 	struct worker_link worker;
 	struct ledger_link ledger;
 	struct skills_link skills;
+	struct gateway_link gateway;
+	struct egress_policy egress_maximum;
+	uint64_t last_token;
 	struct jobs jobs;
 	struct admission admission;
 	struct health health;

@@ -508,7 +508,7 @@ void command_free(struct command *c)
 		scope_close(&c->slot_fds[i]);
 	feed_done(&c->feed);
 	digest_free(c->input);
-	egress_grant_done(&c->egress);
+	egress_grant_done(b, &c->egress);
 	request_done(&c->request);
 	stream_done(&c->stream);
 	json_decref(c->receipt);

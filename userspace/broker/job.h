@@ -45,6 +45,14 @@ struct workspace {
 	struct workspace *next;
 };
 
+/* A job's egress identity and what it has used of its ceiling, over all its commands (E6). */
+struct egress_account {
+	char token[33];	       /* 32 hex digits */
+	uint64_t number;       /* the token's name in the kernel; 0: none yet */
+	uint64_t used_bytes;   /* by the gateway: payload */
+	uint64_t kernel_used;  /* by the kernel: packets */
+};
+
 struct job {
 	char id[JOB_ID_MAX];
 	uid_t uid; /* of the peer that opened it */
@@ -53,6 +61,7 @@ struct job {
 	struct org *org;
 	struct workspace *workspace;
 	struct skills_view *view; /* NULL: no skills */
+	struct egress_account egress;
 	enum reason ended; /* not REASON_NONE: takes no command any more, and why */
 	bool is_closing;   /* goes once its last command has ended */
 	bool is_oneshot;   /* of POST /v1/run: closed with its command */

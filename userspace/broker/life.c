@@ -78,6 +78,8 @@ static int connect_peer(struct broker *b, enum supervisor_fd kind, int fd, struc
 		return ledger_connect(&b->ledger, fd, e);
 	if (kind == SFD_SKILLS)
 		return skills_connect(&b->skills, fd, e);
+	if (kind == SFD_GATEWAY)
+		return gateway_connect(&b->gateway, fd, e);
 	close(fd);
 	return 0; /* a room that is not built yet */
 }
@@ -86,6 +88,7 @@ static int connect_peer(struct broker *b, enum supervisor_fd kind, int fd, struc
 
 static int apply(struct broker *b, const struct config *c, struct err *e)
 {
+	autofree struct egress_policy *most = malloc(sizeof(*most));
 	struct broker_keys keys;
 	struct peer_rules peers;
 
@@ -95,6 +98,12 @@ static int apply(struct broker *b, const struct config *c, struct err *e)
 		keys_done(&keys);
 		return -e->code;
 	}
+	if (!most || egress_maximum(c, most, e) < 0) {
+		keys_done(&keys);
+		peer_rules_done(&peers);
+		return most ? -e->code : err_set(e, ENOMEM, "reload: out of memory");
+	}
+	b->egress_maximum = *most;
 	keys_done(&b->keys);
 	b->keys = keys;
 	peer_rules_done(&b->peers);
@@ -264,8 +273,10 @@ int life_open(struct broker *b, struct err *e)
 	int worker = start_take_fd(&b->start, SFD_WORKER);
 	int ledger = start_take_fd(&b->start, SFD_LEDGER);
 	int skills = start_take_fd(&b->start, SFD_SKILLS);
+	int gateway = start_take_fd(&b->start, SFD_GATEWAY);
 
 	worker_init(&b->worker, &b->loop, b->buf);
+	gateway_init(&b->gateway, &b->loop, b->buf);
 	b->worker.on_ready = on_worker_ready;
 	b->worker.on_lost = on_worker_lost;
 	if (ledger_init(&b->ledger, &b->loop, b->buf, e) < 0 ||
@@ -275,6 +286,10 @@ int life_open(struct broker *b, struct err *e)
 	if (ledger >= 0 && ledger_connect(&b->ledger, ledger, e) < 0)
 		return -e->code;
 	if (skills >= 0 && skills_connect(&b->skills, skills, e) < 0)
+		return -e->code;
+	if (egress_maximum(&b->config, &b->egress_maximum, e) < 0)
+		return -e->code;
+	if (gateway >= 0 && gateway_connect(&b->gateway, gateway, e) < 0)
 		return -e->code;
 	if (worker >= 0 && worker_connect(&b->worker, worker, e) < 0)
 		return -e->code;

@@ -123,14 +123,19 @@ static void judge(struct command *c)
 	}
 }
 
+static void after_egress(struct command *c)
+{
+	if (!view_end(c))
+		record_begin(c);
+}
+
 static void finish(struct command *c)
 {
 	loop_timer_clear(&c->broker->loop, &c->timer);
 	for (int i = 0; i < OUT_STREAMS; i++)
 		output_end(&c->out[i]);
 	judge(c);
-	if (!view_end(c))
-		record_begin(c);
+	egress_then(c, after_egress);
 }
 
 static void on_drain_limit(struct timer *t)
@@ -308,6 +313,7 @@ static void fill_run(const struct command *c, struct w_run *r)
 	snprintf(r->cwd, sizeof(r->cwd), "%s", c->request.cwd);
 	if (c->request.asked.workspace_bytes)
 		r->flags |= RUN_WORKSPACE_SIZE_ASKED;
+	egress_fill_run(c, r);
 }
 
 enum reason run_begin(struct command *c, const char **ret_text)

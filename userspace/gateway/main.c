@@ -135,7 +135,8 @@ static int run(struct gateway *g, struct start *s, struct err *e)
 			  &(struct confine_as){ .uid = s->s.uid, .gid = s->s.gid }, &missing,
 			  e) < 0)
 		return -e->code;
-	if (control_open(g, s, e) < 0 || start_ready(e) < 0 || control_ready(g, e) < 0)
+	/* The broker first: whoever waits for the plane to be up finds it able. */
+	if (control_open(g, s, e) < 0 || control_ready(g, e) < 0 || start_ready(e) < 0)
 		return -e->code;
 	/* After this no error may stop us but the end of cordond. */
 	return loop_run(&g->loop, e);
