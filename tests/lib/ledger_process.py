@@ -81,6 +81,7 @@ class Ledger:
         os.chown(self.keys, UID, GID)
         self.add_key(1, KEY)
         self.required = required
+        self.more = ""  # configuration
         self.pid = 0
         self.sup = self.broker = None
         self.log = os.path.join(self.root, "log")
@@ -107,7 +108,7 @@ class Ledger:
         return os.path.join(self.state, "ledger", "spool")
 
     def config(self):
-        return "audit = %s\n" % ("required" if self.required else "best_effort")
+        return "audit = %s\n%s" % ("required" if self.required else "best_effort", self.more)
 
     def start(self, hello=None, wrap=None):
         sup, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -497,6 +497,23 @@ def keys_rotate_and_modes_change_without_a_restart():
 
 
 @test
+def configured_retention_removes_what_is_too_old_by_itself():
+    with Ledger() as l:
+        for i in range(10):
+            l.row(job="old-%d" % i)
+        time.sleep(1.2)
+        l.row(job="young")
+        l.more = "audit.retention = 1\n"
+        assert reload(l) == (0, "")
+        end = time.time() + 10
+        while len(l.rows()) > 1:
+            assert time.time() < end, l.rows()
+        v = l.verify()
+        assert v["ok"] and v["cut"]["upto"] == 10, v
+        assert [r["resourceId"] for r in l.rows()] == ["young"]
+
+
+@test
 def it_is_confined():
     with Ledger() as l:
         with open("/proc/%d/status" % l.pid) as f:

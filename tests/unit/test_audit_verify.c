@@ -289,6 +289,51 @@ static void a_copy_with_its_log_is_read_whole(void **state)
 	assert_int_equal(r.rows, 7);
 }
 
+static void put_file(const char *path, const void *text, size_t len)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(text, 1, len, f), len);
+	fclose(f);
+}
+
+static void a_copy_verifies_by_the_names_of_files(void **state)
+{
+	struct audit_checkpoint c = sample_checkpoint();
+	char db[100], key[100], named[100], point[100], text[AUDIT_CHECKPOINT_LEN];
+	struct audit_result r;
+	struct err e;
+
+	(void)state;
+	snprintf(db, sizeof(db), "%s/files.db", dir);
+	snprintf(key, sizeof(key), "%s/brought.key", dir);
+	snprintf(named, sizeof(named), "%s/2", dir);
+	snprintf(point, sizeof(point), "%s/checkpoint", dir);
+	c.live = c.synced = make(db, 4, NULL);
+	audit_checkpoint_render(secrets_current(keys), &c, text);
+	put_file(key, "chain key of the test\n", 22);
+	put_file(named, "chain key of the test\n", 22);
+	put_file(point, text, sizeof(text));
+	assert_int_equal(audit_verify_files(db, key, point, &c.live, &r, &e), 0);
+	assert_int_equal(r.verdict, VERDICT_OK);
+	assert_true(r.has_checkpoint && r.has_anchor);
+	assert_int_equal(audit_verify_files(db, named, NULL, NULL, &r, &e), 0);
+	assert_int_equal(r.verdict, VERDICT_UNKNOWN_KEY); /* by its name it is another version */
+	put_file(point, text, 10);
+	assert_int_equal(audit_verify_files(db, key, point, NULL, &r, &e), 0);
+	assert_int_equal(r.verdict, VERDICT_BAD_CHECKPOINT);
+	put_file(key, "another key", 11);
+	assert_int_equal(audit_verify_files(db, key, NULL, NULL, &r, &e), 0);
+	assert_int_equal(r.verdict, VERDICT_ALTERED);
+	assert_int_equal(r.row, 1);
+	unlink(point);
+	unlink(key);
+	assert_true(audit_verify_files(db, key, NULL, NULL, &r, &e) < 0);
+	put_file(key, "another key", 11);
+	assert_true(audit_verify_files(db, key, point, NULL, &r, &e) < 0);
+}
+
 static void what_is_no_ledger_is_an_error_not_a_yes(void **state)
 {
 	struct audit_result r;
@@ -356,6 +401,7 @@ int main(void)
 		cmocka_unit_test(which_value_is_due_depends_on_the_boot),
 		cmocka_unit_test(a_copy_verifies_with_the_key_alone),
 		cmocka_unit_test(a_copy_with_its_log_is_read_whole),
+		cmocka_unit_test(a_copy_verifies_by_the_names_of_files),
 		cmocka_unit_test(what_is_no_ledger_is_an_error_not_a_yes),
 		cmocka_unit_test(every_verdict_has_its_words),
 	};

@@ -85,4 +85,11 @@ int audit_verify_copy(const char *db_path, const struct secret_set *keys, const 
 		      size_t checkpoint_len, const struct audit_point *anchor,
 		      struct audit_result *ret, struct err *e);
 
+/*
+ * The same by names, for a person with a copy: @key is a file (its version is
+ * its name, else 1) or a directory of them, @checkpoint a file or NULL.
+ */
+int audit_verify_files(const char *db, const char *key, const char *checkpoint,
+		       const struct audit_point *anchor, struct audit_result *ret, struct err *e);
+
 #endif

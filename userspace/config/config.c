@@ -91,6 +91,10 @@ static const struct config_key keys[] = {
 	  FOR_BROKER | FOR_LEDGER,
 	  "best_effort counts and spools what the ledger cannot take; required dispatches nothing "
 	  "without a durable intent." },
+	{ "audit.retention", CONFIG_SECONDS, FIELD(audit_retention_ms), 0, 36525ull * 86400000, NULL,
+	  "0", FOR_LEDGER,
+	  "Seconds a row is kept, with its receipt; 0 is for ever. What goes leaves a signed cut; "
+	  "rows an export has not acknowledged stay." },
 
 	{ "egress.default", CONFIG_WORD, FIELD(egress_default), 0, 0, egress_words,
 	  "default_internet", FOR_BROKER, "Tier of a command that asks for none." },

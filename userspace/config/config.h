@@ -65,6 +65,7 @@ struct config {
 	uint32_t daemon_ids;
 	uint64_t carrier_ttl_ms;
 	uint32_t audit; /* enum config_audit */
+	uint64_t audit_retention_ms; /* 0: for ever */
 	char group[CONFIG_GROUP_MAX];
 	char peers[CONFIG_VALUE_MAX]; /* broker/peer.h */
 	uint32_t run_registry;	      /* 0: every run is alive */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "json/json.h"
+#include "ledger/rows.h"
 
 enum route_flag {
 	WRITES = 1u << 0,
@@ -335,30 +336,78 @@ static void sync_now(struct ledger *l)
 	}
 }
 
-uint64_t batch_tick(struct ledger *l, uint64_t now_ms)
+/* A chunk of rows that are too old, in a transaction of its own. */
+static int retain(struct ledger *l, struct err *e)
+{
+	int64_t now = now_us();
+	uint64_t upto;
+
+	l->store.is_failed = false;
+	if (store_begin(&l->store, e) < 0)
+		return -e->code;
+	int n = rows_cut(&l->store, l->keys, now - (int64_t)l->retention_ms * 1000, now,
+			 RETAIN_CHUNK, &upto, e);
+	if (n >= 0 && store_commit(&l->store, e) == 0) {
+		if (n > 0)
+			log_info("retention", "%d rows removed, up to %llu", n,
+				 (unsigned long long)upto);
+		return n;
+	}
+	store_rollback(&l->store);
+	return -e->code;
+}
+
+static void tick_retention(struct ledger *l, uint64_t now_ms)
 {
 	struct err e;
-	bool waiting = spool_pending(&l->spool) > 0 || !l->store.db;
 
-	if ((l->down_until_ms || waiting) && now_ms >= l->down_until_ms) {
-		bool was_down = l->down_until_ms;
-		if (try_again(l, &e) < 0) {
-			go_down(l, &e);
-		} else {
-			l->down_until_ms = 0;
-			if (was_down)
-				log_info("store_up", "the database works again");
-		}
+	if (!l->retention_ms || !l->store.db || l->down_until_ms || now_ms < l->retain_at_ms)
+		return;
+	int n = retain(l, &e);
+	if (n < 0)
+		log_error("retention", "%s", e.msg);
+	l->retain_at_ms = now_ms + (n == RETAIN_CHUNK ? 1 : RETAIN_EVERY_MS);
+}
+
+static void tick_store(struct ledger *l, uint64_t now_ms)
+{
+	bool waiting = spool_pending(&l->spool) > 0 || !l->store.db;
+	bool was_down = l->down_until_ms;
+	struct err e;
+
+	if (!(was_down || waiting) || now_ms < l->down_until_ms)
+		return;
+	if (try_again(l, &e) < 0) {
+		go_down(l, &e);
+		return;
 	}
-	if (l->store.db && !keeper_is_synced(&l->keeper)) {
-		if (!l->sync_at_ms)
-			l->sync_at_ms = now_ms + 1000;
-		else if (now_ms >= l->sync_at_ms) {
-			sync_now(l);
-			l->sync_at_ms = 0;
-		}
+	l->down_until_ms = 0;
+	if (was_down)
+		log_info("store_up", "the database works again");
+}
+
+static void tick_sync(struct ledger *l, uint64_t now_ms)
+{
+	if (!l->store.db || keeper_is_synced(&l->keeper))
+		return;
+	if (!l->sync_at_ms) {
+		l->sync_at_ms = now_ms + SYNC_MS;
+	} else if (now_ms >= l->sync_at_ms) {
+		sync_now(l);
+		l->sync_at_ms = 0;
 	}
-	if (l->down_until_ms && (!l->sync_at_ms || l->down_until_ms < l->sync_at_ms))
-		return l->down_until_ms;
-	return l->sync_at_ms;
+}
+
+uint64_t batch_tick(struct ledger *l, uint64_t now_ms)
+{
+	tick_store(l, now_ms);
+	tick_sync(l, now_ms);
+	tick_retention(l, now_ms);
+	const uint64_t due[] = { l->down_until_ms, l->sync_at_ms,
+				 l->retention_ms ? l->retain_at_ms : 0 };
+	uint64_t next = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++)
+		if (due[i] && (!next || due[i] < next))
+			next = due[i];
+	return next;
 }

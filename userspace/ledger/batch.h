@@ -14,6 +14,8 @@ enum {
 	BATCH_BYTES = 256 * 1024, /* of bodies, a read counting as READ_COST */
 	READ_COST = 16 * 1024,
 	DOWN_MS = 1000,
+	SYNC_MS = 1000,
+	RETAIN_EVERY_MS = 60 * 1000,
 };
 
 struct batch {

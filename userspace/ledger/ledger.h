@@ -48,6 +48,8 @@ struct ledger {
 	struct store store;	/* .db NULL: not open now */
 	uint64_t down_until_ms; /* monotonic; not 0: the store failed and is tried again then */
 	uint64_t sync_at_ms;	/* not 0: commits wait to be synced then */
+	uint64_t retention_ms;	/* 0: rows are kept for ever */
+	uint64_t retain_at_ms;	/* when to look for rows that are too old */
 	struct keeper keeper;
 	struct spool spool;
 	struct suppress suppress;

@@ -109,6 +109,7 @@ static int run(struct ledger *l, struct start *start, struct err *e)
 		return -e->code;
 	l->uid = start->s.uid;
 	l->is_required = start->config.audit == AUDIT_REQUIRED;
+	l->retention_ms = start->config.audit_retention_ms;
 	json_start();
 	if (confine_early(&ledger_confinement, e) < 0 ||
 	    prepare_files(l, &start->s, keys_path, sizeof(keys_path), e) < 0)

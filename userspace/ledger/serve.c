@@ -222,6 +222,8 @@ static int reload(struct ledger *l, struct msg *m, struct err *e)
 	if (l->store.db && store_set_required(&l->store, is_required, e) < 0)
 		return -e->code;
 	l->is_required = is_required;
+	l->retention_ms = c.audit_retention_ms;
+	l->retain_at_ms = 0;
 	return 0;
 }
 
