@@ -35,6 +35,10 @@ void api_audit_drop(struct broker *b, struct exchange *x);
 void api_receipt(struct broker *b, struct exchange *x);
 void api_receipt_verify(struct broker *b, struct exchange *x);
 
+/* api_egress.c */
+void api_egress_live(struct broker *b, struct exchange *x);
+void api_egress_check(struct broker *b, struct exchange *x);
+
 /* api_runs.c */
 void api_runs(struct broker *b, struct exchange *x);
 void api_run_get(struct broker *b, struct exchange *x);

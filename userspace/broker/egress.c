@@ -67,7 +67,7 @@ static enum reason set_digest(struct egress_grant *g, struct err *e)
 	return REASON_NONE;
 }
 
-/* Nothing asked for: the configured tier; an allowlist by default is the deployment's. */
+/* No tier asked for: the configured one; an allowlist by default is the deployment's. */
 static void default_policy(const struct broker *b, struct egress_policy *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -86,10 +86,12 @@ enum reason egress_resolve(struct broker *b, const struct egress_policy *asked,
 
 	memset(g, 0, sizeof(*g));
 	g->policy = calloc(1, sizeof(*g->policy));
-	if (!asked) {
+	if (!asked || asked->tier == EGRESS_TIER_COUNT) {
 		own = malloc(sizeof(*own));
 		if (own)
 			default_policy(b, own);
+		if (own && asked)
+			own->max_bytes = asked->max_bytes;
 		asked = own;
 	}
 	if (!g->policy || !asked)

@@ -265,7 +265,7 @@ static int read_hosts(const json_t *allow, struct egress_policy *p, struct err *
 	return 0;
 }
 
-static int read_egress(const json_t *obj, struct exec_request *r, struct err *e)
+int request_read_egress(const json_t *obj, struct egress_policy **ret, struct err *e)
 {
 	struct {
 		const char *mode;
@@ -278,24 +278,27 @@ static int read_egress(const json_t *obj, struct exec_request *r, struct err *e)
 		  sizeof(raw.max_bytes), 0 },
 	};
 
-	if (!obj)
-		return 0;
+	autofree struct egress_policy *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_set(e, ENOMEM, "egress: out of memory");
 	if (json_fields_read(obj, fields, ARRAY_SIZE(fields), &raw, e) < 0)
 		return err_wrap(e, "egress");
-	if (!raw.mode)
-		return err_set(e, EINVAL, "'egress.mode' is missing");
-	r->egress = calloc(1, sizeof(*r->egress));
-	if (!r->egress)
-		return err_set(e, ENOMEM, "egress: out of memory");
-	r->egress->tier = egress_tier_from_name(raw.mode);
-	if (r->egress->tier >= EGRESS_TIER_COUNT)
+	/* No mode: the configured default, under a ceiling; or what a host list stands for. */
+	p->tier = raw.mode ? egress_tier_from_name(raw.mode) :
+			  raw.allow ? EGRESS_TIER_ALLOWLIST :
+				      EGRESS_TIER_COUNT;
+	if (raw.mode && p->tier >= EGRESS_TIER_COUNT)
 		return err_set(e, EINVAL,
 			       "'egress.mode' is none, allowlist or default_internet");
-	if (raw.allow && r->egress->tier != EGRESS_TIER_ALLOWLIST)
+	if (raw.allow && p->tier != EGRESS_TIER_ALLOWLIST)
 		return err_set(e, EINVAL, "'egress.allow' goes with the mode allowlist");
-	if (raw.allow && read_hosts(raw.allow, r->egress, e) < 0)
+	if (raw.allow && read_hosts(raw.allow, p, e) < 0)
 		return -e->code;
-	return raw.max_bytes ? read_max_bytes(raw.max_bytes, r->egress, e) : 0;
+	if (raw.max_bytes && read_max_bytes(raw.max_bytes, p, e) < 0)
+		return -e->code;
+	*ret = take_ptr(p);
+	return 0;
 }
 
 static enum reason refuse_unbuilt(const struct raw *raw, struct err *e)
@@ -335,7 +338,7 @@ enum reason request_parse(const char *text, size_t len, enum request_kind kind,
 	if (read_id(raw.command_id, r, e) < 0 || read_cwd(raw.cwd, r, e) < 0 ||
 	    read_command(&raw, r, e) < 0 || read_limits(&raw, r, e) < 0 ||
 	    read_image(raw.image, r, e) < 0 || read_stdin(&raw, r, e) < 0 ||
-	    read_egress(raw.egress, r, e) < 0)
+	    (raw.egress && request_read_egress(raw.egress, &r->egress, e) < 0))
 		return REASON_INVALID_REQUEST;
 	return refuse_unbuilt(&raw, e);
 }

@@ -60,6 +60,9 @@ enum reason request_parse(const char *text, size_t len, enum request_kind kind,
 			  struct exec_request *ret, struct err *e);
 void request_done(struct exec_request *r);
 
+/* The member `egress` of a body; tier EGRESS_TIER_COUNT: no mode was named. Caller frees *ret. */
+int request_read_egress(const json_t *obj, struct egress_policy **ret, struct err *e);
+
 /* [A-Za-z0-9._-]{1,@max}. */
 bool request_is_id(const char *s, size_t max);
 

@@ -40,6 +40,8 @@ const struct route api_routes[] = {
 	DELETE("/v1/audit/export/{consumer}", ROLE_ADMIN, api_audit_drop),
 	GET("/v1/receipts/{job}/{command}", ROLE_RUNNER | ROLE_AUDITOR, api_receipt),
 	WITH_BODY("POST", "/v1/receipts/verify", 0, RECEIPT, api_receipt_verify),
+	GET("/v1/egress", ROLE_ADMIN, api_egress_live),
+	WITH_BODY("POST", "/v1/egress/check", ROLE_RUNNER | ROLE_ADMIN, SMALL, api_egress_check),
 	GET("/v1/runs", ROLE_ADMIN, api_runs),
 	GET("/v1/runs/{run}", ROLE_ADMIN, api_run_get),
 	WITH_BODY("PUT", "/v1/runs/{run}", ROLE_ADMIN, SMALL, api_run_put),

@@ -93,8 +93,10 @@ static int add_egress(json_t *body, const struct exec_options *o, struct err *e)
 		if (!a || json_object_set_new(g, "allow", a) < 0)
 			return -EINVAL;
 	}
+	/* A fraction of a byte is one (E1): rounding it away would lift the ceiling. */
+	uint64_t milli = o->max_bytes.value;
 	if (o->max_bytes.is_given)
-		json_add_u64(g, "maxBytes", o->max_bytes.value);
+		json_add_u64(g, "maxBytes", milli && milli < 1000 ? 1 : milli / 1000);
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct exec_options {
 	       "none, allowlist or default_internet"), \
 	OPTION(T, m.allow, "allow", 0, OPTION_LIST, "HOST[:PORT]", \
 	       "a host the command may reach (again for more)"), \
-	OPTION(T, m.max_bytes, "max-bytes", 0, OPTION_COUNT, "N", "byte ceiling of the job"), \
+	OPTION(T, m.max_bytes, "max-bytes", 0, OPTION_MILLI, "N", "byte ceiling of the job"), \
 	OPTION(T, m.skill, "skill", 0, OPTION_LIST, "SLUG", "attach a skill (again for more)"), \
 	OPTION(T, m.environment, "environment", 0, OPTION_TEXT, "FILE", \
 	       "declared environment, JSON"), \
