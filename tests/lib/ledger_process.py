@@ -86,7 +86,11 @@ class Ledger:
         self.sup = self.broker = None
         self.log = os.path.join(self.root, "log")
         if start:
-            self.start()
+            try:
+                self.start()
+            except BaseException:
+                self.close()
+                raise
 
     def add_key(self, version, text):
         path = os.path.join(self.keys, str(version))

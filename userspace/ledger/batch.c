@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "json/json.h"
-#include "ledger/rows.h"
 
 enum route_flag {
 	WRITES = 1u << 0,
@@ -56,7 +55,7 @@ uint64_t batch_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static int64_t now_us(void)
+int64_t batch_now_us(void)
 {
 	struct timespec ts;
 
@@ -119,7 +118,7 @@ void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *
 	memcpy(&h, body, sizeof(h));
 	r->req = h.req;
 	r->type = type;
-	r->time_us = now_us();
+	r->time_us = batch_now_us();
 	int rc = is_row(r) ? read_row(l, r, json, json_len, &e) : read_object(r, json, json_len, &e);
 	if (rc < 0) {
 		r->why = e;
@@ -174,8 +173,7 @@ static bool run_one(struct ledger *l, struct request *r)
 	       (rc >= 0 || !l->store.db || sqlite3_total_changes(l->store.db) == changes);
 }
 
-/* Some rows of ours are committed: the checkpoint follows. */
-static void advance(struct ledger *l)
+void batch_advance(struct ledger *l)
 {
 	struct err e;
 
@@ -192,7 +190,7 @@ static bool finish(struct ledger *l, bool good)
 	struct err e;
 
 	if (good && store_commit(&l->store, &e) == 0) {
-		advance(l);
+		batch_advance(l);
 		return true;
 	}
 	if (good)
@@ -217,7 +215,7 @@ static bool run_together(struct ledger *l, struct batch *b)
 	return finish(l, good);
 }
 
-static void go_down(struct ledger *l, const struct err *why)
+void batch_go_down(struct ledger *l, const struct err *why)
 {
 	if (!l->down_until_ms)
 		log_error("store_down", "%s", why->msg);
@@ -269,7 +267,7 @@ static void run_alone(struct ledger *l, struct request *r)
 		bool is_refusal = r->code < 0 && !l->store.is_failed;
 		if (finish(l, good) || is_refusal)
 			return;
-		go_down(l, &e);
+		batch_go_down(l, &e);
 	}
 	json_decref(r->result);
 	r->result = NULL;
@@ -305,109 +303,4 @@ void batch_clear(struct batch *b)
 		json_decref(b->r[i].result);
 	}
 	b->n = b->cost = 0;
-}
-
-/* The store once more, and what waits for it. */
-static int try_again(struct ledger *l, struct err *e)
-{
-	if (!l->store.db && ledger_open_store(l, e) < 0)
-		return -e->code;
-	l->store.is_failed = false;
-	while (spool_pending(&l->spool) > 0) {
-		uint64_t before = spool_pending(&l->spool), rows = l->store.head.sequence;
-		int rc = spool_drain(&l->spool, l->keys, &l->store, record_spooled, l, e);
-		if (rc < 0)
-			return rc;
-		l->count.written += l->store.head.sequence - rows;
-		advance(l);
-		log_info("spool_drained", "%llu of %llu", (unsigned long long)
-			 (before - spool_pending(&l->spool)), (unsigned long long)before);
-	}
-	return 0;
-}
-
-static void sync_now(struct ledger *l)
-{
-	struct err e;
-
-	if (store_sync(&l->store, &e) < 0 || keeper_sync(&l->keeper, l->keys, &e) < 0) {
-		l->count.failures++;
-		log_error("sync", "%s", e.msg);
-	}
-}
-
-/* A chunk of rows that are too old, in a transaction of its own. */
-static int retain(struct ledger *l, struct err *e)
-{
-	int64_t now = now_us();
-	uint64_t upto;
-
-	l->store.is_failed = false;
-	if (store_begin(&l->store, e) < 0)
-		return -e->code;
-	int n = rows_cut(&l->store, l->keys, now - (int64_t)l->retention_ms * 1000, now,
-			 RETAIN_CHUNK, &upto, e);
-	if (n >= 0 && store_commit(&l->store, e) == 0) {
-		if (n > 0)
-			log_info("retention", "%d rows removed, up to %llu", n,
-				 (unsigned long long)upto);
-		return n;
-	}
-	store_rollback(&l->store);
-	return -e->code;
-}
-
-static void tick_retention(struct ledger *l, uint64_t now_ms)
-{
-	struct err e;
-
-	if (!l->retention_ms || !l->store.db || l->down_until_ms || now_ms < l->retain_at_ms)
-		return;
-	int n = retain(l, &e);
-	if (n < 0)
-		log_error("retention", "%s", e.msg);
-	l->retain_at_ms = now_ms + (n == RETAIN_CHUNK ? 1 : RETAIN_EVERY_MS);
-}
-
-static void tick_store(struct ledger *l, uint64_t now_ms)
-{
-	bool waiting = spool_pending(&l->spool) > 0 || !l->store.db;
-	bool was_down = l->down_until_ms;
-	struct err e;
-
-	if (!(was_down || waiting) || now_ms < l->down_until_ms)
-		return;
-	if (try_again(l, &e) < 0) {
-		go_down(l, &e);
-		return;
-	}
-	l->down_until_ms = 0;
-	if (was_down)
-		log_info("store_up", "the database works again");
-}
-
-static void tick_sync(struct ledger *l, uint64_t now_ms)
-{
-	if (!l->store.db || keeper_is_synced(&l->keeper))
-		return;
-	if (!l->sync_at_ms) {
-		l->sync_at_ms = now_ms + SYNC_MS;
-	} else if (now_ms >= l->sync_at_ms) {
-		sync_now(l);
-		l->sync_at_ms = 0;
-	}
-}
-
-uint64_t batch_tick(struct ledger *l, uint64_t now_ms)
-{
-	tick_store(l, now_ms);
-	tick_sync(l, now_ms);
-	tick_retention(l, now_ms);
-	const uint64_t due[] = { l->down_until_ms, l->sync_at_ms,
-				 l->retention_ms ? l->retain_at_ms : 0 };
-	uint64_t next = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(due); i++)
-		if (due[i] && (!next || due[i] < next))
-			next = due[i];
-	return next;
 }

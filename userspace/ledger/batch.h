@@ -14,8 +14,6 @@ enum {
 	BATCH_BYTES = 256 * 1024, /* of bodies, a read counting as READ_COST */
 	READ_COST = 16 * 1024,
 	DOWN_MS = 1000,
-	SYNC_MS = 1000,
-	RETAIN_EVERY_MS = 60 * 1000,
 };
 
 struct batch {
@@ -34,9 +32,16 @@ void batch_run(struct ledger *l, struct batch *b);
 /* Frees the requests. */
 void batch_clear(struct batch *b);
 
-/* Work that is due at @now_ms (monotonic): sync, spool, another try. When to come again, or 0. */
-uint64_t batch_tick(struct ledger *l, uint64_t now_ms);
+/* Rows are committed: the checkpoint follows. */
+void batch_advance(struct ledger *l);
 
-uint64_t batch_now_ms(void);
+/* The store failed: nothing is tried for DOWN_MS. */
+void batch_go_down(struct ledger *l, const struct err *why);
+
+/* due.c: work that is due at @now_ms. Gives when to come again, or 0. */
+uint64_t due_run(struct ledger *l, uint64_t now_ms);
+
+uint64_t batch_now_ms(void); /* monotonic */
+int64_t batch_now_us(void);  /* since the epoch */
 
 #endif

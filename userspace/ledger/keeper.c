@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/scope.h"
 #include "digest/secrets.h"
@@ -137,6 +138,8 @@ int keeper_advance(struct keeper *k, const struct secret_set *keys, const struct
 	k->c.live = *p;
 	if (is_durable)
 		k->c.synced = *p;
+	if (fault_step("ledger.checkpoint", e) < 0)
+		return -e->code;
 	return write_out(k, keys, e);
 }
 

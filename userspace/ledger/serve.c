@@ -296,7 +296,7 @@ static int turn(struct server *s, struct err *e)
 		{ .fd = s->broker, .events = is_stuck ? POLLOUT : POLLIN },
 	};
 	uint64_t now = batch_now_ms();
-	uint64_t next = batch_tick(s->l, now);
+	uint64_t next = due_run(s->l, now);
 	bool is_busy = s->l->verify_waiting > 0 && !is_stuck;
 
 	if (poll(p, 2, wait_ms(next, now, is_busy)) < 0 && errno != EINTR)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "audit/schema.h"
+#include "base/fault.h"
 #include "base/scope.h"
 
 const char store_db[] = "ledger.db";
@@ -274,8 +275,9 @@ int store_commit(struct store *s, struct err *e)
 {
 	if (!s->is_in_tx)
 		return 0;
-	if (exec(s, "COMMIT", e) < 0)
+	if (fault_step("ledger.commit", e) < 0 || exec(s, "COMMIT", e) < 0)
 		return -e->code;
+	fault_hit("ledger.committed");
 	s->is_in_tx = false;
 	s->committed = s->head;
 	return 0;
