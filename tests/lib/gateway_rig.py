@@ -277,7 +277,7 @@ class Room:
         return s
 
     def get(self, url, token=None, extra="", timeout=10, method="GET", version="1.1"):
-        host = url.split("/")[2]
+        host = url.split("/")[2].split("?")[0]
         return Answer(self.raw(("%s %s HTTP/%s\r\nHost: %s\r\n%sConnection: close\r\n%s\r\n" % (
             method, url, version, host, self.credential(token), extra)).encode(), timeout))
 
