@@ -72,8 +72,9 @@ static void fill(const char *text, int w, int n, char *ret, size_t size)
 
 	for (; *text && len + 24 < size; text++) {
 		if (strncmp(text, "{w}", 3) == 0 || strncmp(text, "{n}", 3) == 0) {
-			len += (size_t)(text[1] == 'w' ? snprintf(ret + len, size - len, "%d", w) :
-						 snprintf(ret + len, size - len, "%d-%d-%d", (int)getpid(), w, n));
+			len += (size_t)(text[1] == 'w' ? snprintf(ret + len, size - len, "%d", w)
+						       : snprintf(ret + len, size - len, "%d-%d-%d",
+								  (int)getpid(), w, n));
 			text += 2;
 		} else {
 			ret[len++] = *text;
@@ -120,7 +121,7 @@ static bool do_spawn(const struct job *j, int w, int n, char *why, size_t size)
 
 static int dial(const char *path)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
@@ -210,8 +211,8 @@ static void work(const struct job *j, int w, struct tally *t, int go)
 	for (int n = -WARM; n < each; n++) {
 		char why[200] = "";
 		uint64_t start = now_ns();
-		bool ok = j->argv ? do_spawn(j, w, n + WARM, why, sizeof(why)) :
-				    do_http(j, w, n + WARM, why, sizeof(why));
+		bool ok = j->argv ? do_spawn(j, w, n + WARM, why, sizeof(why))
+				  : do_http(j, w, n + WARM, why, sizeof(why));
 		uint64_t took = now_ns() - start;
 
 		if (!ok && __sync_fetch_and_add(&t->failed, 1) == 0)
@@ -231,7 +232,8 @@ static void lines(const char *path, char **ret, int *ret_n)
 
 	if (!f)
 		die(path);
-	for (*ret_n = 0; *ret_n < LINES_MAX && getline(&line, &size, f) > 0; line = NULL, size = 0) {
+	for (*ret_n = 0; *ret_n < LINES_MAX && getline(&line, &size, f) > 0;
+	     line = NULL, size = 0) {
 		line[strcspn(line, "\n")] = '\0';
 		ret[(*ret_n)++] = line;
 	}
@@ -256,15 +258,22 @@ static void print(const struct job *j, const struct tally *t, uint64_t elapsed_n
 
 int main(int argc, char **argv)
 {
-	struct job j = {.count = 100, .workers = 1};
+	struct job j = { .count = 100, .workers = 1 };
 	int c, go[2];
 
 	while ((c = getopt(argc, argv, "+n:g:c:")) != -1)
 		switch (c) {
-		case 'n': j.count = atoi(optarg); break;
-		case 'g': j.gap_ms = atoi(optarg); break;
-		case 'c': j.workers = atoi(optarg); break;
-		default: return 2;
+		case 'n':
+			j.count = atoi(optarg);
+			break;
+		case 'g':
+			j.gap_ms = atoi(optarg);
+			break;
+		case 'c':
+			j.workers = atoi(optarg);
+			break;
+		default:
+			return 2;
 		}
 	if (j.count < 1 || j.workers < 1 || j.count < j.workers || !argv[optind])
 		return 2;

@@ -20,22 +20,22 @@ struct row {
 static void names_mean_what_the_specification_says(void **state)
 {
 	static const struct row rows[] = {
-		{"a", ENTRY_PLAIN, "a", ".", "a"},
-		{"a/b", ENTRY_PLAIN, "a/b", "a", "b"},
-		{"./a//b/./c/", ENTRY_PLAIN, "a/b/c", "a/b", "c"},
-		{"/etc/passwd", ENTRY_PLAIN, "etc/passwd", "etc", "passwd"},
-		{"...", ENTRY_PLAIN, "...", ".", "..."},
-		{"a..b/..c", ENTRY_PLAIN, "a..b/..c", "a..b", "..c"},
-		{".", ENTRY_ROOT, "", "", ""},
-		{"./", ENTRY_ROOT, "", "", ""},
-		{"/", ENTRY_ROOT, "", "", ""},
-		{".wh.a", ENTRY_HIDES, "a", ".", "a"},
-		{"d/e/.wh.a", ENTRY_HIDES, "d/e/a", "d/e", "a"},
-		{".wh..hidden", ENTRY_HIDES, ".hidden", ".", ".hidden"},
-		{".wh..wh..opq", ENTRY_OPAQUE, "", ".", ""},
-		{"d/.wh..wh..opq", ENTRY_OPAQUE, "d", ".", "d"},
-		{"d/e/.wh..wh..opq", ENTRY_OPAQUE, "d/e", "d", "e"},
-		{"a.wh.b", ENTRY_PLAIN, "a.wh.b", ".", "a.wh.b"},
+		{ "a", ENTRY_PLAIN, "a", ".", "a" },
+		{ "a/b", ENTRY_PLAIN, "a/b", "a", "b" },
+		{ "./a//b/./c/", ENTRY_PLAIN, "a/b/c", "a/b", "c" },
+		{ "/etc/passwd", ENTRY_PLAIN, "etc/passwd", "etc", "passwd" },
+		{ "...", ENTRY_PLAIN, "...", ".", "..." },
+		{ "a..b/..c", ENTRY_PLAIN, "a..b/..c", "a..b", "..c" },
+		{ ".", ENTRY_ROOT, "", "", "" },
+		{ "./", ENTRY_ROOT, "", "", "" },
+		{ "/", ENTRY_ROOT, "", "", "" },
+		{ ".wh.a", ENTRY_HIDES, "a", ".", "a" },
+		{ "d/e/.wh.a", ENTRY_HIDES, "d/e/a", "d/e", "a" },
+		{ ".wh..hidden", ENTRY_HIDES, ".hidden", ".", ".hidden" },
+		{ ".wh..wh..opq", ENTRY_OPAQUE, "", ".", "" },
+		{ "d/.wh..wh..opq", ENTRY_OPAQUE, "d", ".", "d" },
+		{ "d/e/.wh..wh..opq", ENTRY_OPAQUE, "d/e", "d", "e" },
+		{ "a.wh.b", ENTRY_PLAIN, "a.wh.b", ".", "a.wh.b" },
 	};
 
 	(void)state;
@@ -53,8 +53,10 @@ static void names_mean_what_the_specification_says(void **state)
 static void nothing_leads_out(void **state)
 {
 	static const char *const bad[] = {
-		"", "..", "../a", "a/..", "a/../b", "/..", "./../a", ".wh.", ".wh..", ".wh...",
-		"a/.wh...", ".wh..wh.", ".wh..wh.x", ".wh.a/b", "a/.wh..wh..opq/b", "a/.wh.../b",
+		"",	      "..",	  "../a",      "a/..",	  "a/../b",
+		"/..",	      "./../a",	  ".wh.",      ".wh..",	  ".wh...",
+		"a/.wh...",   ".wh..wh.", ".wh..wh.x", ".wh.a/b", "a/.wh..wh..opq/b",
+		"a/.wh.../b",
 	};
 
 	(void)state;

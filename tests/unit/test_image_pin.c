@@ -18,16 +18,16 @@ struct row {
 static void key_is_set_and_the_rest_kept(void **state)
 {
 	static const struct row rows[] = {
-		{"", "image = X\n"},
-		{"a = 1\n", "a = 1\nimage = X\n"},
-		{"a = 1", "a = 1\nimage = X\n"},
-		{"image = old\n", "image = X\n"},
-		{"image=old", "image = X\n"},
-		{"  image\t=old # note\nb = 2\n", "image = X\nb = 2\n"},
-		{"# image = old\n", "# image = old\nimage = X\n"},
-		{"image_store = /s\n", "image_store = /s\nimage = X\n"},
-		{"image\n", "image\nimage = X\n"},
-		{"image = 1\n\nimage = 2\n", "image = X\n\n"},
+		{ "", "image = X\n" },
+		{ "a = 1\n", "a = 1\nimage = X\n" },
+		{ "a = 1", "a = 1\nimage = X\n" },
+		{ "image = old\n", "image = X\n" },
+		{ "image=old", "image = X\n" },
+		{ "  image\t=old # note\nb = 2\n", "image = X\nb = 2\n" },
+		{ "# image = old\n", "# image = old\nimage = X\n" },
+		{ "image_store = /s\n", "image_store = /s\nimage = X\n" },
+		{ "image\n", "image\nimage = X\n" },
+		{ "image = 1\n\nimage = 2\n", "image = X\n\n" },
 	};
 	char out[256];
 

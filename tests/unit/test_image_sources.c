@@ -27,11 +27,12 @@ static void debians_three_pockets_are_kept_in_order(void **state)
 	struct sources s;
 
 	(void)state;
-	assert_int_equal(choose("deb|main|bookworm|bookworm|Debian|http://m/debian/\n"
-				"deb|main|bookworm-updates|bookworm-updates|Debian|http://m/debian/\n"
-				"deb|main|bookworm-security|bookworm-security|Debian|http://m/sec/\n",
-				&s),
-			 SOURCES_OK);
+	assert_int_equal(
+		choose("deb|main|bookworm|bookworm|Debian|http://m/debian/\n"
+		       "deb|main|bookworm-updates|bookworm-updates|Debian|http://m/debian/\n"
+		       "deb|main|bookworm-security|bookworm-security|Debian|http://m/sec/\n",
+		       &s),
+		SOURCES_OK);
 	assert_int_equal(s.n, 3);
 	assert_string_equal(s.entry[0], SIGNED "http://m/debian/ bookworm main");
 	assert_string_equal(s.entry[2], SIGNED "http://m/sec/ bookworm-security main");
@@ -69,7 +70,8 @@ static void suite_named_stable_is_known_by_its_codename(void **state)
 	struct sources s;
 
 	(void)state;
-	assert_int_equal(choose("deb|main|stable|bookworm|Debian|http://m/debian/\n", &s), SOURCES_OK);
+	assert_int_equal(choose("deb|main|stable|bookworm|Debian|http://m/debian/\n", &s),
+			 SOURCES_OK);
 	assert_string_equal(s.entry[0], SIGNED "http://m/debian/ bookworm main");
 	assert_int_equal(choose("deb|main|stable|$(CODENAME)|$(ORIGIN)|http://m/debian/\n", &s),
 			 SOURCES_NONE);

@@ -90,9 +90,9 @@ static int pack(const struct store *s, const char *temp, const char *root, time_
 	snprintf(path, sizeof(path), "%s/%s", s->path, file);
 	/* Not -T: that would give every file the same time. */
 	snprintf(time, sizeof(time), "SOURCE_DATE_EPOCH=%lld", (long long)epoch);
-	const char *const argv[] = {MKFS, "--quiet", "-zlz4", "-U", NO_UUID, path, root, NULL};
-	const char *const env[] = {time, NULL};
-	const struct spawn sp = {.argv = argv, .env = env};
+	const char *const argv[] = { MKFS, "--quiet", "-zlz4", "-U", NO_UUID, path, root, NULL };
+	const char *const env[] = { time, NULL };
+	const struct spawn sp = { .argv = argv, .env = env };
 	if (spawn_run(&sp, NULL, e) < 0)
 		return -e->code;
 	return store_adopt(s, file, ret_image, e);
@@ -142,8 +142,8 @@ static int make(const struct store *s, const struct recipe *recipe, const char *
 }
 
 static int build_locked(const struct store *s, const struct recipe *recipe, const char *built,
-			void (*on_line)(const char *line, void *arg), void *arg,
-			struct build *ret, struct err *e)
+			void (*on_line)(const char *line, void *arg), void *arg, struct build *ret,
+			struct err *e)
 {
 	char temp[STORE_TEMP_SIZE];
 	struct err ignored;
@@ -190,7 +190,7 @@ int build_recipe(const struct store *s, const struct recipe *recipe,
 {
 	char built[NAME_MAX + 1], ref[IMAGE_NAME_MAX + 8];
 	double start = now_s();
-	struct build b = {.is_cached = false};
+	struct build b = { .is_cached = false };
 	autoclose int lock = build_begin(s, recipe->name, on_line, arg, e);
 
 	if (lock < 0 || recipe_file(recipe, built, e) < 0)

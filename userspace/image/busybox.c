@@ -24,17 +24,16 @@ static const char BUSYBOX[] = "/usr/bin/busybox";
 static const char BASH[] = "/usr/bin/bash-static";
 
 static const struct tree_entry LAYOUT[] = {
-	{"etc", 0755, NULL},
-	{"root", 0700, NULL},
-	{"usr", 0755, NULL},
-	{"usr/bin", 0755, NULL},
-	{"usr/local", 0755, NULL},
-	{"usr/local/bin", 0755, NULL},
-	{"var", 0755, NULL},
+	{ "etc", 0755, NULL },
+	{ "root", 0700, NULL },
+	{ "usr", 0755, NULL },
+	{ "usr/bin", 0755, NULL },
+	{ "usr/local", 0755, NULL },
+	{ "usr/local/bin", 0755, NULL },
+	{ "var", 0755, NULL },
 };
 
-static int digest_of(const char *path, const char *package, char hex[DIGEST_HEX_MAX],
-		     struct err *e)
+static int digest_of(const char *path, const char *package, char hex[DIGEST_HEX_MAX], struct err *e)
 {
 	uint8_t digest[DIGEST_LEN];
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -63,8 +62,8 @@ static int describe(char **ret, struct err *e)
 
 static int link_applets(int rootfd, struct err *e)
 {
-	const char *const argv[] = {BUSYBOX, "--list", NULL};
-	const struct spawn sp = {.argv = argv, .wants_output = true};
+	const char *const argv[] = { BUSYBOX, "--list", NULL };
+	const struct spawn sp = { .argv = argv, .wants_output = true };
 	autofree char *applets = NULL;
 	char *rest;
 
@@ -85,7 +84,7 @@ static int link_applets(int rootfd, struct err *e)
 static int assemble(const char *path, void (*on_line)(const char *line, void *arg), void *arg,
 		    struct err *e)
 {
-	static const char *const merged[] = {"bin", "sbin", "usr/sbin"};
+	static const char *const merged[] = { "bin", "sbin", "usr/sbin" };
 	autoclose int rootfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	(void)on_line;

@@ -23,7 +23,7 @@
 #include "image/spawn.h"
 #include "image/tree.h"
 
-enum { DEBIAN_VERSION = 1, OS_RELEASE_MAX = 16 * 1024, ARGS_MAX = 40 };
+enum { DEBIAN_VERSION = 2, OS_RELEASE_MAX = 16 * 1024, ARGS_MAX = 40 };
 
 /* What a command may count on. Recommended packages are not installed. */
 static const char PACKAGES[] =
@@ -56,6 +56,7 @@ static const char *const DROPPED[] = {
 	"usr/lib/python3*/EXTERNALLY-MANAGED",
 	"var/cache/apt/*.bin",
 	"var/cache/apt/archives/*.deb",
+	"var/cache/apt/archives/lock",
 	"var/cache/debconf/*-old",
 	"var/cache/ldconfig/*",
 	"var/lib/apt/lists/*",
@@ -91,9 +92,9 @@ static int host_suite(char ret[SUITE_MAX], struct err *e)
 
 static int host_sources(const char *suite, struct sources *ret, struct err *e)
 {
-	static const char *const argv[] = {"/usr/bin/apt-get", "indextargets", "--format",
-					   SOURCES_FORMAT, "Created-By: Packages", NULL};
-	const struct spawn sp = {.argv = argv, .wants_output = true};
+	static const char *const argv[] = { "/usr/bin/apt-get", "indextargets",		"--format",
+					    SOURCES_FORMAT,	"Created-By: Packages", NULL };
+	const struct spawn sp = { .argv = argv, .wants_output = true };
 	autofree char *text = NULL;
 
 	if (spawn_run(&sp, &text, e) < 0)
@@ -121,7 +122,8 @@ static int describe(char **ret, struct err *e)
 	if (host_suite(suite, e) < 0 || host_sources(suite, &sources, e) < 0)
 		return -e->code;
 	uname(&u);
-	size_t len = (size_t)snprintf(text, sizeof(text), "debian %d\nsuite %s\nmachine %s\npackages %s\n",
+	size_t len = (size_t)snprintf(text, sizeof(text),
+				      "debian %d\nsuite %s\nmachine %s\npackages %s\n",
 				      DEBIAN_VERSION, suite, u.machine, PACKAGES);
 	for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "option %s\n", OPTIONS[i]);
@@ -141,7 +143,7 @@ static int bootstrap(const char *path, const char *suite, const struct sources *
 {
 	char include[sizeof("--include=") + sizeof(PACKAGES)], scratch[PATH_MAX];
 	char tmpdir[PATH_MAX + 8];
-	const char *const env[] = {tmpdir, NULL};
+	const char *const env[] = { tmpdir, NULL };
 	const char *argv[ARGS_MAX];
 	size_t n = 0;
 
@@ -164,8 +166,9 @@ static int bootstrap(const char *path, const char *suite, const struct sources *
 		argv[n++] = sources->entry[i];
 	argv[n] = NULL;
 	_Static_assert(ARRAY_SIZE(OPTIONS) + SOURCES_MAX + 9 < ARGS_MAX, "the arguments fit");
-	const struct spawn sp = {.argv = argv, .apart = true, .env = env,
-				 .on_line = on_line, .arg = arg};
+	const struct spawn sp = {
+		.argv = argv, .apart = true, .env = env, .on_line = on_line, .arg = arg
+	};
 	return spawn_run(&sp, NULL, e);
 }
 
@@ -191,8 +194,8 @@ static int drop(const char *path, const char *pattern, struct err *e)
 static int write_sources(int rootfd, const struct sources *sources, struct err *e)
 {
 	char text[SOURCES_MAX * SOURCE_SIZE];
-	const struct tree_entry entries[] = {{"etc/apt/sources.list", 0644, text},
-					     {"etc/machine-id", 0444, ""}};
+	const struct tree_entry entries[] = { { "etc/apt/sources.list", 0644, text },
+					      { "etc/machine-id", 0444, "" } };
 	size_t len = 0;
 
 	for (size_t i = 0; i < sources->n; i++) {

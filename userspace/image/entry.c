@@ -24,7 +24,8 @@ static bool clean(const char *name, char *ret, size_t *ret_len)
 		if (n == 2 && name[0] == '.' && name[1] == '.')
 			return false;
 		if (n > 0 && !is_dot) {
-			if (is_below_whiteout || n > ENTRY_NAME_MAX || ++parts > ENTRY_PARTS_MAX || len + n + 2 > ENTRY_PATH_MAX)
+			if (is_below_whiteout || n > ENTRY_NAME_MAX || ++parts > ENTRY_PARTS_MAX ||
+			    len + n + 2 > ENTRY_PATH_MAX)
 				return false;
 			if (len)
 				ret[len++] = '/';
@@ -80,6 +81,7 @@ enum entry_kind entry_parse(const char *name, struct entry *ret)
 	if (len == 0)
 		return ret->kind = ENTRY_ROOT;
 	cut(ret);
-	ret->kind = strncmp(ret->name, WHITEOUT, strlen(WHITEOUT)) == 0 ? whiteout(ret, len) : ENTRY_PLAIN;
+	ret->kind = strncmp(ret->name, WHITEOUT, strlen(WHITEOUT)) == 0 ? whiteout(ret, len)
+									: ENTRY_PLAIN;
 	return ret->kind;
 }

@@ -18,7 +18,7 @@ enum entry_kind {
 
 struct entry {
 	enum entry_kind kind;
-	char path[ENTRY_PATH_MAX]; /* relative, no empty part, no ".", no ".." */
+	char path[ENTRY_PATH_MAX];   /* relative, no empty part, no ".", no ".." */
 	char parent[ENTRY_PATH_MAX]; /* "." at the top */
 	char name[ENTRY_NAME_MAX + 1];
 };

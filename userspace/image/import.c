@@ -19,7 +19,7 @@
 #include "image/tree.h"
 
 static const char KIND[] = "import";
-static const struct layer_budget BUDGET = {.bytes = 16ull << 30, .entries = 2000000};
+static const struct layer_budget BUDGET = { .bytes = 16ull << 30, .entries = 2000000 };
 
 static int apply_layers(const struct layout *l, const char *root, struct layer_budget *budget,
 			void (*on_line)(const char *line, void *arg), void *arg, struct err *e)
@@ -40,7 +40,7 @@ static int apply_layers(const struct layout *l, const char *root, struct layer_b
 /* As the launcher will look for it: bash by name along the image's own links. */
 static bool has_bash(const char *root)
 {
-	static const char *const places[] = {"bin/bash", "usr/bin/bash"};
+	static const char *const places[] = { "bin/bash", "usr/bin/bash" };
 	autoclose int rootfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 
@@ -70,8 +70,8 @@ int import_layout(const struct store *s, const char *path, const char *name,
 		  struct err *e)
 {
 	char temp[STORE_TEMP_SIZE], ref[IMAGE_NAME_MAX + 8];
-	struct layout layout = {.dirfd = -1};
-	struct import made = {.skipped = 0};
+	struct layout layout = { .dirfd = -1 };
+	struct import made = { .skipped = 0 };
 	struct timespec start, end;
 	struct err ignored;
 
@@ -93,7 +93,8 @@ int import_layout(const struct store *s, const char *path, const char *name,
 			return -e->code;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	made.seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
+	made.seconds =
+		(double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
 	*ret = made;
 	return 0;
 }

@@ -48,7 +48,8 @@ static int open_in_root(int rootfd, const char *path, int flags, struct err *e)
 	};
 	long fd = syscall(SYS_openat2, rootfd, path, &how, sizeof(how));
 
-	return fd < 0 ? err_set(e, errno, "layer entry '%.120s': %s", path, strerror(errno)) : (int)fd;
+	return fd < 0 ? err_set(e, errno, "layer entry '%.120s': %s", path, strerror(errno))
+		      : (int)fd;
 }
 
 /* The directory @path, its missing parts made. Gives a descriptor. */
@@ -142,8 +143,8 @@ static int add_directory(int parent, const struct entry *t, struct err *e)
 static int add_file(struct reading *r, int parent, struct archive *a, const struct entry *t,
 		    struct err *e)
 {
-	autoclose int fd = openat(parent, t->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-				  0600);
+	autoclose int fd =
+		openat(parent, t->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	const void *block;
 	size_t len;
 	la_int64_t at, end = 0;
@@ -155,10 +156,12 @@ static int add_file(struct reading *r, int parent, struct archive *a, const stru
 		/* Holes count: somebody has to read them when the image is packed. */
 		if (at < end || (uint64_t)(at - end) > r->budget->bytes ||
 		    len > r->budget->bytes - (uint64_t)(at - end))
-			return err_set(e, EFBIG, "layer entry '%.120s': the image is too large", t->path);
+			return err_set(e, EFBIG, "layer entry '%.120s': the image is too large",
+				       t->path);
 		r->budget->bytes -= (uint64_t)(at - end) + len;
 		for (size_t done = 0; done < len;) {
-			ssize_t n = pwrite(fd, (const char *)block + done, len - done, at + (la_int64_t)done);
+			ssize_t n = pwrite(fd, (const char *)block + done, len - done,
+					   at + (la_int64_t)done);
 			if (n < 0 && errno != EINTR)
 				return no(t, e);
 			done += n > 0 ? (size_t)n : 0;
@@ -166,7 +169,8 @@ static int add_file(struct reading *r, int parent, struct archive *a, const stru
 		end = at + (la_int64_t)len;
 	}
 	if (s != ARCHIVE_EOF)
-		return err_set(e, EBADMSG, "layer entry '%.120s': %.80s", t->path, archive_error_string(a));
+		return err_set(e, EBADMSG, "layer entry '%.120s': %.80s", t->path,
+			       archive_error_string(a));
 	return ftruncate(fd, end) < 0 ? no(t, e) : 0; /* a hole at the end */
 }
 
@@ -194,7 +198,8 @@ static int dress(int parent, const char *name, struct archive_entry *ae, const s
 {
 	la_int64_t uid = archive_entry_uid(ae), gid = archive_entry_gid(ae);
 	time_t mtime = archive_entry_mtime(ae);
-	const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = mtime < 0 ? 0 : mtime}};
+	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
+					   { .tv_sec = mtime < 0 ? 0 : mtime } };
 
 	if (uid < 0 || uid > OWNER_MAX || gid < 0 || gid > OWNER_MAX)
 		return err_set(e, ERANGE, "layer entry '%.120s': owner out of range", t->path);
@@ -272,7 +277,8 @@ static int each_entry(struct reading *r, struct archive *a, entry_fn fn, struct 
 		if (entries-- == 0)
 			return err_set(e, E2BIG, "the image has too many entries");
 		if (!name || entry_parse(name, &t) == ENTRY_BAD)
-			return err_set(e, EINVAL, "layer entry '%.120s': not a path within the image",
+			return err_set(e, EINVAL,
+				       "layer entry '%.120s': not a path within the image",
 				       name ? name : "?");
 		int done = fn(r, a, ae, &t, e);
 		if (done < 0)
@@ -297,7 +303,8 @@ static int check_digest(struct reading *r, const char *hex, struct err *e)
 	digest_end(r->digest, digest);
 	digest_hex(digest, sizeof(digest), found);
 	if (strcmp(found, hex) != 0)
-		return err_set(e, EBADMSG, "image_digest_mismatch: blob sha256:%.64s has bytes of sha256:%s",
+		return err_set(e, EBADMSG,
+			       "image_digest_mismatch: blob sha256:%.64s has bytes of sha256:%s",
 			       hex, found);
 	return 0;
 }
@@ -335,7 +342,7 @@ int layer_apply(int fd, const char *hex, const char *path, struct layer_budget *
 		return err_set(e, errno, "open '%s': %s", path, strerror(errno));
 	if (!digest || !r)
 		return err_set(e, ENOMEM, "out of memory");
-	*r = (struct reading){.fd = fd, .rootfd = rootfd, .digest = digest, .budget = budget};
+	*r = (struct reading){ .fd = fd, .rootfd = rootfd, .digest = digest, .budget = budget };
 	int s = read_layer(r, hex, hide, e);
 	return s < 0 ? s : read_layer(r, hex, add, e);
 }

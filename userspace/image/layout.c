@@ -85,8 +85,9 @@ int layout_open_layer(const struct layout *l, const struct layer *layer, struct 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_set(e, EINVAL, "blob sha256:%.64s is not a regular file", layer->hex);
 	if ((uint64_t)st.st_size != layer->size_bytes)
-		return err_set(e, EBADMSG, "blob sha256:%.64s has %lld bytes, its descriptor says %llu",
-			       layer->hex, (long long)st.st_size, (unsigned long long)layer->size_bytes);
+		return err_set(
+			e, EBADMSG, "blob sha256:%.64s has %lld bytes, its descriptor says %llu",
+			layer->hex, (long long)st.st_size, (unsigned long long)layer->size_bytes);
 	return take_fd(&fd);
 }
 
@@ -104,7 +105,8 @@ static json_t *read_document(const struct layout *l, const struct layer *blob, s
 	digest_sha256(text, len, digest);
 	digest_hex(digest, sizeof(digest), hex);
 	if (strcmp(hex, blob->hex) != 0) {
-		err_set(e, EBADMSG, "image_digest_mismatch: blob sha256:%.64s has bytes of sha256:%s",
+		err_set(e, EBADMSG,
+			"image_digest_mismatch: blob sha256:%.64s has bytes of sha256:%s",
 			blob->hex, hex);
 		return NULL;
 	}
@@ -122,7 +124,8 @@ static bool is_for_us(const json_t *entry)
 	const char *os = json_string_value(json_object_get(platform, "os"));
 	const char *arch = json_string_value(json_object_get(platform, "architecture"));
 
-	return !platform || (os && arch && strcmp(os, "linux") == 0 && strcmp(arch, ARCHITECTURE) == 0);
+	return !platform ||
+	       (os && arch && strcmp(os, "linux") == 0 && strcmp(arch, ARCHITECTURE) == 0);
 }
 
 /* The one entry of @index for this machine. */
@@ -131,7 +134,8 @@ static int choose(const json_t *index, struct descriptor *ret, struct err *e)
 	const json_t *entries = json_object_get(index, "manifests"), *entry;
 	size_t i, fitting = 0;
 
-	json_array_foreach(entries, i, entry) {
+	json_array_foreach(entries, i, entry)
+	{
 		struct descriptor d;
 
 		if (!is_for_us(entry))
@@ -156,7 +160,8 @@ static int read_layers(const json_t *manifest, struct layout *l, struct err *e)
 		return err_set(e, EINVAL, "the manifest names no layers");
 	if (json_array_size(layers) > LAYERS_MAX)
 		return err_set(e, E2BIG, "more than %d layers", LAYERS_MAX);
-	json_array_foreach(layers, i, row) {
+	json_array_foreach(layers, i, row)
+	{
 		struct descriptor d;
 
 		if (read_descriptor(row, &d, e) < 0)
@@ -194,7 +199,7 @@ static int read_image(const json_t *index, struct layout *l, struct err *e)
 
 int layout_open(const char *path, struct layout *ret, struct err *e)
 {
-	struct layout l = {.dirfd = -1};
+	struct layout l = { .dirfd = -1 };
 	auto_json json_t *index = NULL;
 	autofree char *text = NULL;
 	size_t len;

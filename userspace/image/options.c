@@ -25,23 +25,23 @@ struct verb_row {
 };
 
 static const struct verb_row VERBS[] = {
-	{"build", VERB_BUILD, "np", 0, 0},
-	{"import", VERB_IMPORT, "np", 1, 1},
-	{"list", VERB_LIST, "", 0, 0},
-	{"verify", VERB_VERIFY, "", 0, 1},
-	{"rm", VERB_RM, "", 1, 1},
+	{ "build", VERB_BUILD, "np", 0, 0 },
+	{ "import", VERB_IMPORT, "np", 1, 1 },
+	{ "list", VERB_LIST, "", 0, 0 },
+	{ "verify", VERB_VERIFY, "", 0, 1 },
+	{ "rm", VERB_RM, "", 1, 1 },
 };
 
 static const char EVERY_VERB[] = "hjrs";
 
 static const struct option LONG[] = {
-	{"help", no_argument, NULL, 'h'},
-	{"json", no_argument, NULL, 'j'},
-	{"name", required_argument, NULL, 'n'},
-	{"pin", no_argument, NULL, 'p'},
-	{"root", required_argument, NULL, 'r'},
-	{"store", required_argument, NULL, 's'},
-	{NULL, 0, NULL, 0},
+	{ "help", no_argument, NULL, 'h' },
+	{ "json", no_argument, NULL, 'j' },
+	{ "name", required_argument, NULL, 'n' },
+	{ "pin", no_argument, NULL, 'p' },
+	{ "root", required_argument, NULL, 'r' },
+	{ "store", required_argument, NULL, 's' },
+	{ NULL, 0, NULL, 0 },
 };
 
 static const char *long_name(int letter)
@@ -55,12 +55,24 @@ static const char *long_name(int letter)
 static void take(struct options *o, int letter, const char *arg)
 {
 	switch (letter) {
-	case 'h': o->help = true; break;
-	case 'j': o->json = true; break;
-	case 'n': o->name = arg; break;
-	case 'p': o->pin = true; break;
-	case 'r': o->root = arg; break;
-	case 's': o->store = arg; break;
+	case 'h':
+		o->help = true;
+		break;
+	case 'j':
+		o->json = true;
+		break;
+	case 'n':
+		o->name = arg;
+		break;
+	case 'p':
+		o->pin = true;
+		break;
+	case 'r':
+		o->root = arg;
+		break;
+	case 's':
+		o->store = arg;
+		break;
 	}
 }
 
@@ -87,7 +99,7 @@ static int check(const struct verb_row *row, const char *seen, int operands, str
 
 int options_parse(int argc, char **argv, struct options *ret, struct err *e)
 {
-	struct options o = {.verb = VERB_NONE};
+	struct options o = { .verb = VERB_NONE };
 	char seen[ARRAY_SIZE(LONG) + 1] = "";
 	int c;
 
@@ -98,7 +110,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct err *e)
 			return err_set(e, EINVAL, "unknown or incomplete option '%.80s'",
 				       argv[optind - 1]);
 		if (!strchr(seen, c))
-			strncat(seen, &(char){(char)c}, 1);
+			strncat(seen, &(char){ (char)c }, 1);
 		take(&o, c, optarg);
 	}
 	if (o.help) {

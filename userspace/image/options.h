@@ -18,9 +18,9 @@ enum verb {
 
 struct options {
 	enum verb verb;
-	const char *root;  /* NULL: the environment's, else / */
-	const char *store; /* NULL: the configured one */
-	const char *name;  /* NULL: the verb's own default */
+	const char *root;    /* NULL: the environment's, else / */
+	const char *store;   /* NULL: the configured one */
+	const char *name;    /* NULL: the verb's own default */
 	const char *operand; /* NULL where none was given */
 	bool json, pin, help;
 };

@@ -50,7 +50,7 @@ static bool sets(const char *s, const char *end, const char *key)
 size_t pin_set_key(const char *text, size_t len, const char *key, const char *value, char *ret,
 		   size_t size)
 {
-	struct out o = {.buf = ret, .size = size, .is_full = size == 0};
+	struct out o = { .buf = ret, .size = size, .is_full = size == 0 };
 	const char *end = text + len;
 	bool is_set = false;
 

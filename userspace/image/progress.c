@@ -13,7 +13,7 @@ enum { SHOWN = 60 };
 
 void progress_start(struct progress *p, const char *what)
 {
-	*p = (struct progress){.what = what, .is_terminal = isatty(STDERR_FILENO)};
+	*p = (struct progress){ .what = what, .is_terminal = isatty(STDERR_FILENO) };
 	clock_gettime(CLOCK_MONOTONIC, &p->start);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/scope.h"
 
-static const struct recipe *const RECIPES[] = {&recipe_debian, &recipe_busybox};
+static const struct recipe *const RECIPES[] = { &recipe_debian, &recipe_busybox };
 
 const struct recipe *recipe_find(const char *name)
 {

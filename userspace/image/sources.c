@@ -14,7 +14,7 @@ enum { FIELDS = 6 };
 enum { F_TARGET_OF, F_COMPONENT, F_RELEASE, F_CODENAME, F_ORIGIN, F_URI };
 
 static const char KEYRING[] = "/usr/share/keyrings/debian-archive-keyring.gpg";
-static const char *const POCKETS[] = {"", "-updates", "-security"};
+static const char *const POCKETS[] = { "", "-updates", "-security" };
 
 static bool append(char *buf, size_t *len, const char *s)
 {
@@ -51,10 +51,12 @@ static const char *pocket(char *const f[FIELDS], const char *suite)
 	size_t n = strlen(suite);
 
 	for (size_t i = 0; i < sizeof(POCKETS) / sizeof(POCKETS[0]); i++) {
-		const char *const names[] = {f[F_RELEASE], known(f[F_CODENAME]) ? f[F_CODENAME] : ""};
+		const char *const names[] = { f[F_RELEASE],
+					      known(f[F_CODENAME]) ? f[F_CODENAME] : "" };
 
 		for (size_t k = 0; k < 2; k++)
-			if (strncmp(names[k], suite, n) == 0 && strcmp(names[k] + n, POCKETS[i]) == 0)
+			if (strncmp(names[k], suite, n) == 0 &&
+			    strcmp(names[k] + n, POCKETS[i]) == 0)
 				return names[k];
 	}
 	return NULL;

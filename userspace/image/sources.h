@@ -23,8 +23,7 @@ enum sources_verdict {
 };
 
 /* What apt is asked to say about each configured source, one per line. */
-#define SOURCES_FORMAT \
-	"$(TARGET_OF)|$(COMPONENT)|$(RELEASE)|$(CODENAME)|$(ORIGIN)|$(REPO_URI)"
+#define SOURCES_FORMAT "$(TARGET_OF)|$(COMPONENT)|$(RELEASE)|$(CODENAME)|$(ORIGIN)|$(REPO_URI)"
 
 /*
  * Reads apt's answer @text for SOURCES_FORMAT (it is changed on the way) and

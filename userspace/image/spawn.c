@@ -60,8 +60,8 @@ _Noreturn static void child_fail(const char *what)
 _Noreturn static void child(const struct spawn *sp, int out, int err, int parent_alive)
 {
 	const char *env[ENV_MAX];
-	const struct rlimit files = {.rlim_cur = 1024, .rlim_max = 1024};
-	struct pollfd gone = {.fd = parent_alive, .events = POLLIN};
+	const struct rlimit files = { .rlim_cur = 1024, .rlim_max = 1024 };
+	struct pollfd gone = { .fd = parent_alive, .events = POLLIN };
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -138,7 +138,7 @@ static ssize_t pump(int fd, struct lines *l, struct output *o, const struct spaw
 
 static void read_both(int out, int err, struct lines *l, struct output *o, const struct spawn *sp)
 {
-	struct pollfd p[2] = {{.fd = out, .events = POLLIN}, {.fd = err, .events = POLLIN}};
+	struct pollfd p[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
 		if (poll(p, 2, -1) < 0)
@@ -159,7 +159,8 @@ static int judge(int status, const struct spawn *sp, const struct lines *l, stru
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	if (WIFSIGNALED(status))
-		return err_set(e, EIO, "%s: killed by signal %d: %s", name, WTERMSIG(status), l->last);
+		return err_set(e, EIO, "%s: killed by signal %d: %s", name, WTERMSIG(status),
+			       l->last);
 	return err_set(e, EIO, "%s: status %d: %.180s", name, WEXITSTATUS(status), l->last);
 }
 
@@ -167,8 +168,8 @@ int spawn_run(const struct spawn *sp, char **ret_output, struct err *e)
 {
 	int out[2], err[2], alive[2];
 	autofree char *text = sp->wants_output ? calloc(1, OUTPUT_MAX) : NULL;
-	struct output output = {.text = text};
-	struct lines lines = {.len = 0};
+	struct output output = { .text = text };
+	struct lines lines = { .len = 0 };
 	int status;
 
 	if (sp->wants_output && !text)

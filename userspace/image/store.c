@@ -70,6 +70,18 @@ bool store_name_is_valid(const char *name)
 	return !(len >= RESOLVE_DIGITS_MIN && is_hex(name, len));
 }
 
+static DIR *open_listing(const struct store *s, struct err *e)
+{
+	autoclose int fd = openat(s->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		err_set(e, errno, "list '%s': %s", s->path, strerror(errno));
+	else
+		take_fd(&fd);
+	return dir;
+}
+
 /* --- locks and leftovers */
 
 int store_lock(const struct store *s, const char *kind, bool wait, struct err *e)
@@ -82,7 +94,8 @@ int store_lock(const struct store *s, const char *kind, bool wait, struct err *e
 		return err_set(e, errno, "lock '%s/%s': %s", s->path, name, strerror(errno));
 	while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0)
 		if (errno != EINTR)
-			return err_set(e, errno, "lock '%s/%s': %s", s->path, name, strerror(errno));
+			return err_set(e, errno, "lock '%s/%s': %s", s->path, name,
+				       strerror(errno));
 	return take_fd(&fd);
 }
 
@@ -103,13 +116,12 @@ static bool temp_kind(const char *name, char ret_kind[IMAGE_NAME_MAX + 1])
 /* @held: the one kind whose lock the caller has; NULL to take each lock that is free. */
 static int sweep(const struct store *s, const char *held, struct err *e)
 {
-	int fd = openat(s->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = open_listing(s, e);
 	struct dirent *d;
 	int r = 0;
 
 	if (!dir)
-		return err_set(e, errno, "list '%s': %s", s->path, strerror(errno));
+		return -e->code;
 	while (r == 0 && (d = readdir(dir))) {
 		char kind[IMAGE_NAME_MAX + 1];
 		autoclose int lock = -1;
@@ -169,8 +181,7 @@ static int hash_file(const struct store *s, const char *file, char ret_hex[IMAGE
 	return 0;
 }
 
-int store_hash(const struct store *s, const char *hex, char ret_hex[IMAGE_HEX_SIZE],
-	       struct err *e)
+int store_hash(const struct store *s, const char *hex, char ret_hex[IMAGE_HEX_SIZE], struct err *e)
 {
 	char file[IMAGE_HEX_SIZE + sizeof(SUFFIX_IMAGE)];
 	uint64_t size;
@@ -183,7 +194,7 @@ int store_adopt(const struct store *s, const char *path, struct store_image *ret
 		struct err *e)
 {
 	char file[IMAGE_HEX_SIZE + sizeof(SUFFIX_IMAGE)];
-	struct store_image made = {.made = time(NULL)};
+	struct store_image made = { .made = time(NULL) };
 	autoclose int fd = openat(s->dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0 || fchmod(fd, 0444) < 0 || fsync(fd) < 0)
@@ -276,16 +287,16 @@ static int list(const struct store *s, row_fn make, size_t row_size, size_t max,
 		struct err *e)
 {
 	autofree char *rows = calloc(max, row_size);
-	int fd = openat(s->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = open_listing(s, e);
 	struct dirent *d;
 	size_t n = 0;
 	int r = 0;
 
-	if (!rows || !dir) {
-		if (dir)
-			closedir(dir);
-		return err_set(e, errno, "list '%s': %s", s->path, strerror(errno));
+	if (!dir)
+		return -e->code;
+	if (!rows) {
+		closedir(dir);
+		return err_set(e, ENOMEM, "list '%s': out of memory", s->path);
 	}
 	while (r >= 0 && (d = readdir(dir))) {
 		if (d->d_name[0] == '.')
@@ -342,7 +353,8 @@ int store_resolve(const struct store *s, const char *ref, char ret_hex[IMAGE_HEX
 	if (len >= RESOLVE_DIGITS_MIN && len <= IMAGE_HEX && is_hex(digits, len))
 		return resolve_digits(s, digits, ret_hex, e);
 	if (!store_name_is_valid(ref))
-		return err_set(e, EINVAL, "'%.80s' is no image reference (sha256:HEX or a name)", ref);
+		return err_set(e, EINVAL, "'%.80s' is no image reference (sha256:HEX or a name)",
+			       ref);
 	snprintf(file, sizeof(file), "%.*s%s", IMAGE_NAME_MAX, ref, SUFFIX_NAME);
 	int r = store_pointed(s, file, ret_hex, e);
 	if (r == -ENOENT)
@@ -361,20 +373,20 @@ static int unlink_file(const struct store *s, const char *file, struct err *e)
 
 static int remove_pointers(const struct store *s, const char *hex, struct err *e)
 {
-	int fd = openat(s->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = open_listing(s, e);
 	struct dirent *d;
 	int r = 0;
 
 	if (!dir)
-		return err_set(e, errno, "list '%s': %s", s->path, strerror(errno));
+		return -e->code;
 	while (r == 0 && (d = readdir(dir))) {
 		char points[IMAGE_HEX_SIZE];
 		struct err unreadable;
 
 		if (!stem(d->d_name, SUFFIX_NAME) && !stem(d->d_name, SUFFIX_RECIPE))
 			continue;
-		if (store_pointed(s, d->d_name, points, &unreadable) == 0 && strcmp(points, hex) == 0)
+		if (store_pointed(s, d->d_name, points, &unreadable) == 0 &&
+		    strcmp(points, hex) == 0)
 			r = unlink_file(s, d->d_name, e);
 	}
 	closedir(dir);

@@ -89,8 +89,7 @@ int store_resolve(const struct store *s, const char *ref, char ret_hex[IMAGE_HEX
 		  struct err *e);
 
 /* Hashes the bytes under @hex. Gives the true digest, equal to @hex or not. */
-int store_hash(const struct store *s, const char *hex, char ret_hex[IMAGE_HEX_SIZE],
-	       struct err *e);
+int store_hash(const struct store *s, const char *hex, char ret_hex[IMAGE_HEX_SIZE], struct err *e);
 
 /* All images, or names, sorted. Give *ret (caller frees) and the count. */
 int store_images(const struct store *s, struct store_image **ret, struct err *e);

@@ -95,7 +95,7 @@ int tree_copy(int rootfd, const char *from, const char *to, unsigned mode, struc
 
 static FTS *walk_open(const char *path, struct err *e)
 {
-	char *const roots[] = {(char *)path, NULL};
+	char *const roots[] = { (char *)path, NULL };
 	FTS *fts = fts_open(roots, FTS_PHYSICAL, NULL);
 
 	if (!fts)
@@ -145,7 +145,7 @@ int tree_remove(const char *parent, const char *name, struct err *e)
 static int settle_one(const FTSENT *f, time_t build_start, time_t epoch, struct err *e)
 {
 	const struct stat *st = f->fts_statp;
-	const struct timespec times[2] = {{.tv_sec = epoch}, {.tv_sec = epoch}};
+	const struct timespec times[2] = { { .tv_sec = epoch }, { .tv_sec = epoch } };
 	mode_t mode = st->st_mode & 07777;
 
 	if (S_ISBLK(st->st_mode) || S_ISCHR(st->st_mode) || S_ISFIFO(st->st_mode) ||
@@ -213,20 +213,20 @@ int tree_settle(const char *path, time_t build_start, time_t *ret_epoch, struct 
 /* --- what every L0 has */
 
 static const struct tree_entry FURNITURE[] = {
-	{"proc", 0555, NULL},
-	{"dev", 0755, NULL},
-	{"dev/shm", 01777, NULL},
-	{"tmp", 01777, NULL},
-	{"workspace", 0755, NULL},
-	{"skills", 0755, NULL},
-	{"etc", 0755, NULL},
-	{"etc/hostname", 0644, "sandbox\n"},
-	{"etc/hosts", 0644,
-	 "127.0.0.1 localhost\n"
-	 "127.0.0.1 sandbox\n"
-	 "::1 localhost ip6-localhost ip6-loopback\n"},
+	{ "proc", 0555, NULL },
+	{ "dev", 0755, NULL },
+	{ "dev/shm", 01777, NULL },
+	{ "tmp", 01777, NULL },
+	{ "workspace", 0755, NULL },
+	{ "skills", 0755, NULL },
+	{ "etc", 0755, NULL },
+	{ "etc/hostname", 0644, "sandbox\n" },
+	{ "etc/hosts", 0644,
+	  "127.0.0.1 localhost\n"
+	  "127.0.0.1 sandbox\n"
+	  "::1 localhost ip6-localhost ip6-loopback\n" },
 	/* No name server: resolvers then ask 127.0.0.1, which is the sandbox itself. */
-	{"etc/resolv.conf", 0644, "# Names are the gateway's business.\n"},
+	{ "etc/resolv.conf", 0644, "# Names are the gateway's business.\n" },
 };
 
 struct account {
@@ -237,12 +237,12 @@ struct account {
 };
 
 static const struct account ACCOUNTS[] = {
-	{"etc/passwd", "sandbox:x:10001:10001:sandbox:/workspace/home:/bin/bash\n", 0644,
-	 "root:x:0:0:root:/root:/bin/bash\n"
-	 "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
-	{"etc/group", "sandbox:x:10001:\n", 0644, "root:x:0:\nnogroup:x:65534:\n"},
-	{"etc/shadow", "sandbox:*:19000:0:99999:7:::\n", 0, NULL},
-	{"etc/gshadow", "sandbox:!::\n", 0, NULL},
+	{ "etc/passwd", "sandbox:x:10001:10001:sandbox:/workspace/home:/bin/bash\n", 0644,
+	  "root:x:0:0:root:/root:/bin/bash\n"
+	  "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
+	{ "etc/group", "sandbox:x:10001:\n", 0644, "root:x:0:\nnogroup:x:65534:\n" },
+	{ "etc/shadow", "sandbox:*:19000:0:99999:7:::\n", 0, NULL },
+	{ "etc/gshadow", "sandbox:!::\n", 0, NULL },
 };
 
 /* Drops every line for the sandbox user's name and, in @has_ids files, for its id. */
@@ -255,7 +255,8 @@ static size_t without_sandbox(char *text, bool has_ids)
 		next += *next == '\n';
 		char *name_end = memchr(from, ':', (size_t)(next - from));
 		bool same_name = strncmp(from, "sandbox:", 8) == 0;
-		char *field = name_end ? memchr(name_end + 1, ':', (size_t)(next - name_end - 1)) : NULL;
+		char *field =
+			name_end ? memchr(name_end + 1, ':', (size_t)(next - name_end - 1)) : NULL;
 		bool same_id = has_ids && field && strncmp(field, ":10001:", 7) == 0;
 		if (same_name || same_id)
 			continue;
@@ -270,7 +271,7 @@ static int add_account(int rootfd, const struct account *a, struct err *e)
 {
 	autofree char *old = NULL;
 	autoclose int in = fd_open_beneath(rootfd, a->path, O_RDONLY, 0, e);
-	struct stat st = {.st_mode = a->mode};
+	struct stat st = { .st_mode = a->mode };
 	size_t len;
 
 	if (in < 0 && in != -ENOENT)

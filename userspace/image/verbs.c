@@ -29,7 +29,7 @@ int verbs_open(const struct options *o, struct image_context *ret, struct err *e
 	autofree char *text = NULL;
 	size_t len;
 
-	*ret = (struct image_context){.options = *o, .store = {.dirfd = -1}};
+	*ret = (struct image_context){ .options = *o, .store = { .dirfd = -1 } };
 	if (places_init(o->root, &ret->places, e) < 0 ||
 	    places_read_config(&ret->places, &ret->config, &text, &len, e) < 0)
 		return -e->code;
@@ -151,7 +151,8 @@ static int verb_import(const struct image_context *c, struct err *e)
 	if (name && (!store_name_is_valid(name) || recipe_find(name)))
 		return err_set(e, EINVAL, "'%.80s' cannot name an imported image", name);
 	progress_start(&progress, "import");
-	int r = import_layout(&c->store, c->options.operand, name, progress_line, &progress, &made, e);
+	int r = import_layout(&c->store, c->options.operand, name, progress_line, &progress, &made,
+			      e);
 	progress_end(&progress);
 	if (r == 0 && c->options.pin)
 		r = pin(c, made.image.hex, e);
@@ -162,7 +163,7 @@ static int verb_import(const struct image_context *c, struct err *e)
 			(unsigned long long)made.skipped);
 	if (!made.has_bash)
 		fputs("cordon: image: it has no /bin/bash: command strings will not run\n", stderr);
-	const struct build b = {.image = made.image, .seconds = made.seconds};
+	const struct build b = { .image = made.image, .seconds = made.seconds };
 	return print_made(c, name ? name : "(no name)", &b, e);
 }
 
@@ -202,8 +203,7 @@ static void print_row(const json_t *row)
 	printf("%s  %8.1f MiB  %s ", json_string_value(json_object_get(row, "digest")),
 	       (double)json_integer_value(json_object_get(row, "bytes")) / (1 << 20),
 	       json_string_value(json_object_get(row, "made")));
-	json_array_foreach(names, i, name)
-		printf(" %s", json_string_value(name));
+	json_array_foreach(names, i, name) printf(" %s", json_string_value(name));
 	puts(json_is_true(json_object_get(row, "pinned")) ? "  (pinned)" : "");
 }
 
@@ -309,7 +309,7 @@ static int verb_rm(const struct image_context *c, struct err *e)
 int verbs_run(const struct image_context *c, struct err *e)
 {
 	static int (*const run[])(const struct image_context *, struct err *) = {
-		[VERB_BUILD] = verb_build, [VERB_IMPORT] = verb_import, [VERB_LIST] = verb_list,
+		[VERB_BUILD] = verb_build,   [VERB_IMPORT] = verb_import, [VERB_LIST] = verb_list,
 		[VERB_VERIFY] = verb_verify, [VERB_RM] = verb_rm,
 	};
 
