@@ -28,8 +28,8 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "segv"))
 		*(volatile int *)(uintptr_t)n = 1;
 	if (!strcmp(how, "fpe")) {
-		volatile int zero = n;
-		return 1 / zero;
+		volatile int seven = 7, zero = n;
+		return seven / zero;
 	}
 	if (!strcmp(how, "ill") || !strcmp(how, "trap"))
 		__builtin_trap();
