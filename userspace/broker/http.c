@@ -596,10 +596,14 @@ int http_open(struct http *h, struct broker *b, struct loop *l, int listen_fd,
 	if (!h->daemon)
 		return err_set(e, errno, "http: libmicrohttpd does not start");
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	if (!info || loop_watch(l, &h->daemon_watch, info->epoll_fd, EPOLLIN, on_daemon, e) < 0 ||
-	    loop_watch(l, &h->listen_watch, listen_fd, EPOLLIN, on_listen, e) < 0)
-		return err_set(e, EIO, "http: cannot watch the door");
+	if (!info || loop_watch(l, &h->daemon_watch, info->epoll_fd, EPOLLIN, on_daemon, e) < 0)
+		return err_set(e, EIO, "http: libmicrohttpd cannot be watched");
 	return 0;
+}
+
+int http_listen(struct http *h, struct err *e)
+{
+	return loop_watch(h->loop, &h->listen_watch, h->listen_fd, EPOLLIN, on_listen, e);
 }
 
 void http_stop_listening(struct http *h)

@@ -97,6 +97,8 @@ struct http {
 /* Takes @listen_fd. */
 int http_open(struct http *h, struct broker *b, struct loop *l, int listen_fd,
 	      const struct route *routes, size_t n, struct peer_rules *rules, struct err *e);
+/* Opens the door: until then who connects waits. */
+int http_listen(struct http *h, struct err *e);
 void http_stop_listening(struct http *h);
 
 /* Lets libmicrohttpd do what can be done now. Gives how long the loop may wait, as before_wait. */

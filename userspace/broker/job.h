@@ -41,6 +41,7 @@ struct workspace {
 	uint8_t key[DIGEST_LEN];
 	bool is_used;	/* a command ran on it: it must be there from now on */
 	bool is_run;	/* keyed by a run: outlives the job */
+	bool is_doomed; /* removed as soon as no command runs on it */
 	unsigned refs;
 	struct workspace *next;
 };

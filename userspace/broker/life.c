@@ -21,28 +21,30 @@ enum {
 
 /* --- Peers */
 
-void life_check_ready(struct broker *b)
+/* Opens the door; before that nobody is told that there is no such job, or no worker. */
+static void serve(struct broker *b)
 {
 	struct err e = { 0 };
 
-	if (b->is_ready || !worker_is_up(&b->worker) || !b->is_restored)
-		return;
 	b->is_ready = true;
 	loop_timer_clear(&b->loop, &b->ready_limit);
-	if (start_ready(&e) < 0)
+	if (http_listen(&b->http, &e) < 0 || start_ready(&e) < 0)
 		log_error("ready", "error=\"%s\"", e.msg);
+}
+
+void life_check_ready(struct broker *b)
+{
+	if (!b->is_ready && worker_is_up(&b->worker) && b->is_restored)
+		serve(b);
 }
 
 static void on_ready_limit(struct timer *t)
 {
 	struct broker *b = CONTAINER_OF(t, struct broker, ready_limit);
-	struct err e = { 0 };
 
-	b->is_ready = true;
 	log_error("ready", "worker=%d ledger=%d", worker_is_up(&b->worker),
 		  ledger_is_up(&b->ledger));
-	if (start_ready(&e) < 0)
-		log_error("ready", "error=\"%s\"", e.msg);
+	serve(b);
 }
 
 static void on_worker_ready(struct worker_link *w)

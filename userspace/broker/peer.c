@@ -247,6 +247,7 @@ bool peer_may_name(const struct peer *p, const char *org, const char *user)
 		return true;
 	if (!user)
 		return false;
-	return strcmp(p->users, "self") == 0 ? strcmp(user, p->name) == 0 :
-					       list_has(p->users, user);
+	if (list_has(p->users, "self") && strcmp(user, p->name) == 0)
+		return true;
+	return strcmp(user, "self") != 0 && list_has(p->users, user);
 }

@@ -68,8 +68,13 @@ void reap_workspace(struct broker *b, const uint8_t key[DIGEST_LEN])
 		log_error("workspace", "error=\"not removed: out of memory\"");
 		return;
 	}
+	if (w && w->admission.is_busy) {
+		w->is_doomed = true;
+		free(r);
+		return;
+	}
 	if (w)
-		w->is_used = false;
+		w->is_used = w->is_doomed = false;
 	r->broker = b;
 	memcpy(r->key, key, sizeof(r->key));
 	removal_send(r);
@@ -261,6 +266,8 @@ static void job_go(struct broker *b, struct job *j)
 
 void job_after_command(struct broker *b, struct job *j)
 {
+	if (j->workspace->is_doomed && !j->workspace->admission.is_busy)
+		reap_workspace(b, j->workspace->key);
 	if (j->ncommands)
 		return;
 	struct exchange *x = j->waiter;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -194,6 +195,9 @@ void run_kill(struct command *c, enum reason why, enum termination termination)
 		return;
 	c->kill_reason = why;
 	c->kill_termination = termination;
+	/* Output came before the word that it began: that word comes first, and then the end. */
+	if (!c->has_started && termination == TERMINATION_OUTPUT_CAP_EXCEEDED)
+		return;
 	worker_kill(&c->broker->worker, &c->call, why, termination);
 }
 
@@ -222,7 +226,10 @@ static void on_started(struct worker_call *call, const struct w_started *s)
 	struct command *c = CONTAINER_OF(call, struct command, call);
 	struct workspace *w = c->job->workspace;
 
+	fault_hit("command.started");
 	c->has_started = true;
+	if (c->kill_termination == TERMINATION_OUTPUT_CAP_EXCEEDED)
+		worker_kill(&c->broker->worker, call, c->kill_reason, c->kill_termination);
 	c->started_ns = s->realtime_ns;
 	if (s->workspace_bytes)
 		c->limits.workspace_bytes = s->workspace_bytes;
@@ -244,6 +251,7 @@ static void on_done(struct worker_call *call, const struct w_done *d)
 {
 	struct command *c = CONTAINER_OF(call, struct command, call);
 
+	fault_hit("command.done");
 	c->done = *d;
 	drain(c);
 }
