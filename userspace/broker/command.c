@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/scope.h"
 #include "broker/broker.h"
 #include "json/json.h"
@@ -182,6 +183,9 @@ static enum step_result step_skills(struct command *c)
 
 static enum step_result step_slot(struct command *c)
 {
+	/* While it waited, others' answers may have piled up. */
+	if (http_is_full(&c->broker->http))
+		return refuse(c, REASON_QUEUE_SATURATED, "too many answers wait to be read");
 	if (worker_slot_get(&c->broker->worker, &c->call, &run_events, c->request.image,
 			    egress_net_kind(&c->egress)) < 0)
 		return refuse(c, REASON_WORKER_UNAVAILABLE, NULL);
@@ -207,15 +211,25 @@ static enum step_result step_run(struct command *c)
 	return why == REASON_NONE ? STEP_OVER : refuse(c, why, text);
 }
 
-static enum step_result (*const steps[])(struct command *) = {
-	step_alive, step_admit, step_alive, step_claim, step_intent, step_skills, step_slot, step_egress, step_run,
+/* Each with its fault point, hit before the step. */
+static const struct {
+	const char *fault;
+	enum step_result (*run)(struct command *);
+} steps[] = {
+	{ "command.alive", step_alive },     { "command.admit", step_admit },
+	{ "command.alive", step_alive },     { "command.claim", step_claim },
+	{ "command.intent", step_intent },   { "command.skills", step_skills },
+	{ "command.slot", step_slot },	     { "command.egress", step_egress },
+	{ "command.run", step_run },
 };
 
 void command_go_on(struct command *c)
 {
-	while (c->step < ARRAY_SIZE(steps))
-		if (steps[c->step++](c) == STEP_OVER)
+	while (c->step < ARRAY_SIZE(steps)) {
+		fault_hit(steps[c->step].fault);
+		if (steps[c->step++].run(c) == STEP_OVER)
 			return;
+	}
 }
 
 /* --- Birth */

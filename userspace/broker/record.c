@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "broker/broker.h"
@@ -138,6 +139,7 @@ void record_begin(struct command *c)
 {
 	bool waits = c->broker->config.audit == AUDIT_REQUIRED;
 
+	fault_hit("command.record");
 	c->phase = COMMAND_RECORDING;
 	make_receipt(c);
 	auto_json json_t *body = row_letter(c);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,9 +35,6 @@ int fuse_open(const struct plane *p, struct fuse *ret, struct err *e)
 	struct fuse f;
 
 	snprintf(f.path, sizeof(f.path), "%s/skills", p->places.run);
-	/* What the host mounts later is still seen; what is mounted here is not seen there. */
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-		return err_set(e, errno, "a mount namespace of our own: %s", strerror(errno));
 	autoclose int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		return err_set(e, errno, "/dev/fuse: %s", strerror(errno));

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +175,15 @@ int ground_seal_schema(const struct plane *p, struct err *e)
 	return fd_replace_file(AT_FDCWD, path, text, (size_t)n, 0644, e);
 }
 
-/* --- Pins */
+/* --- Mounts */
+
+int ground_own_mounts(struct err *e)
+{
+	/* What the host mounts later is still seen; what is mounted here is not seen there. */
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		return err_set(e, errno, "a mount namespace of our own: %s", strerror(errno));
+	return 0;
+}
 
 int ground_mount_pins(const struct plane *p, struct err *e)
 {

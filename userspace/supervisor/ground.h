@@ -34,8 +34,15 @@ int ground_read_schema(const struct plane *p, struct err *e);
 int ground_seal_schema(const struct plane *p, struct err *e);
 
 /*
+ * A mount namespace of cordond's own, which the daemons inherit: the plane's
+ * mounts never show on the host and end with the last of its processes (B10).
+ */
+int ground_own_mounts(struct err *e);
+
+/*
  * A bpffs of the instance's own at ROOT/run/cordon/bpf: what the worker pins
- * there enforces on when every daemon is dead (E6). The sweep unmounts it.
+ * there enforces on whichever daemon dies (E6), and ends with the last of them,
+ * when no sandbox is alive either.
  */
 int ground_mount_pins(const struct plane *p, struct err *e);
 

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "supervisor/sweep.h"
@@ -72,6 +73,7 @@ static void check_boot(struct life *l)
 		if (l->daemons.of[i].state != DAEMON_ABSENT &&
 		    l->daemons.of[i].state != DAEMON_READY)
 			return;
+	fault_hit("cordond.up");
 	l->phase = LIFE_SERVING;
 	log_info("up", "instance=%s", l->plane->instance);
 	report(l, NULL);
@@ -96,6 +98,7 @@ static void start(struct life *l, enum daemon_id id, uint64_t now)
 	/* Nothing of a dead worker's sandboxes may be alive when the next one starts. */
 	if (id == D_WORKER && l->phase == LIFE_SERVING && sweep_kill_jobs(l->plane, &e) < 0)
 		log_error("sweep", "%s", e.msg);
+	fault_hit("cordond.start");
 	if (daemons_start(&l->daemons, l->plane, id, now, &e) == 0)
 		return;
 	err_wrap(&e, name_of(id));
@@ -277,6 +280,7 @@ void life_stop(struct life *l, uint32_t drain_ms)
 	if (l->phase >= LIFE_STOPPING)
 		return;
 	log_info("down", "drain_ms=%u", drain_ms);
+	fault_hit("cordond.down");
 	l->phase = LIFE_STOPPING;
 	l->drain_ms = drain_ms;
 	l->stop_step = 0;

@@ -33,6 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -133,7 +134,8 @@ static int read_plane(const struct arguments *a, struct plane *p)
 	struct err e;
 
 	if (make_root(a->root, &e) < 0 || places_init(a->root, &p->places, &e) < 0 ||
-	    places_read_config(&p->places, &p->config, &p->text, &p->text_len, &e) < 0)
+	    places_read_config(&p->places, &p->config, &p->text, &p->text_len, &e) < 0 ||
+	    fault_arm(p->config.fault, &e) < 0)
 		return complain(STATUS_FAILED, &e);
 	if (!rollout_is_on(&p->config)) {
 		err_set(&e, EPERM,
@@ -194,7 +196,7 @@ static int prepare(const struct plane *p, bool is_foreground, struct held *h, st
 		return -e->code;
 	if (!is_foreground && detach(p, e) < 0)
 		return -e->code;
-	if (sweep_all(p, e) < 0 || sweep_enter_daemons(p, e) < 0)
+	if (sweep_all(p, e) < 0 || sweep_enter_daemons(p, e) < 0 || ground_own_mounts(e) < 0)
 		return -e->code;
 	/* Without it the worker cannot guard a gateway slot and refuses them; tier none goes on. */
 	if (p->config.gateway && ground_mount_pins(p, e) < 0)
