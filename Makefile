@@ -167,9 +167,14 @@ run: deps
 deps:
 	@.ci/deps
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(patsubst %,$(DESTDIR)$(PREFIX)/share/man/man%,1 5 8)
 	install -m 0755 $(O)/bin/cordon $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(filter-out $(O)/bin/cordon,$(wildcard $(O)/bin/*)) $(DESTDIR)$(LIBEXECDIR)
+	install -m 0644 $(wildcard userspace/*/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 0644 $(wildcard userspace/*/*.8) $(DESTDIR)$(PREFIX)/share/man/man8
+	$(O)/bin/cordon config --man > $(DESTDIR)$(PREFIX)/share/man/man5/cordon.conf.5
+	install -m 0644 userspace/cli/completion/cordon.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cordon
 golden: all $(PROBES)
 	@GOLDEN_WRITE=1 $(PYTHON) tests/run.py --build $(O) $(sort $(wildcard tests/system/test_*golden*))
 clean:
@@ -177,4 +182,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z]*\):.*/  make \1/p' Makefile
 
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+-include $(shell find $(O) \( -name images -o -name run-instance \) -prune -o -type f -name '*.d' -print 2>/dev/null)

@@ -9,7 +9,7 @@
 #include "base/scope.h"
 #include "json/json.h"
 
-enum { CELL_MAX = 256, COLUMNS_MAX = 16 };
+enum { CELL_MAX = 256, COLUMNS_MAX = 16, DEPTH_MAX = 4 };
 
 const json_t *table_rows(const json_t *answer)
 {
@@ -78,14 +78,24 @@ void table_print(const json_t *rows, const struct column *columns, size_t n)
 		}
 }
 
-void table_print_object(const json_t *o)
+static void print_members(const json_t *o, const char *prefix, int depth)
 {
-	char text[CELL_MAX];
+	char text[CELL_MAX], whole[CELL_MAX];
 	const char *key;
 	json_t *v;
 
 	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+		snprintf(whole, sizeof(whole), "%s%s%s", prefix, *prefix ? "." : "", key);
+		if (json_is_object(v) && depth < DEPTH_MAX) {
+			print_members(v, whole, depth + 1);
+			continue;
+		}
 		cell(v, text);
-		printf("%s: %s\n", key, text);
+		printf("%s: %s\n", whole, text);
 	}
+}
+
+void table_print_object(const json_t *o)
+{
+	print_members(o, "", 0);
 }

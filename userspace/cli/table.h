@@ -19,7 +19,7 @@ const json_t *table_rows(const json_t *answer);
 
 void table_print(const json_t *rows, const struct column *columns, size_t n);
 
-/* "key: value" lines for every member that is no object or array; those as JSON. */
+/* "key: value" lines, members of members as "a.b: value"; arrays as JSON. */
 void table_print_object(const json_t *o);
 
 #endif

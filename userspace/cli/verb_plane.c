@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cordon down, reload, health, config: the plane as a whole. */
+/* cordon down, reload, health: the plane as a whole. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -176,25 +176,4 @@ int verb_health(struct invocation *in)
 	if (!v)
 		return cli_fail(STATUS_FAILED, &e);
 	return print_health(in, v);
-}
-
-/* --- The configuration's keys, from their table */
-
-int verb_config(struct invocation *in)
-{
-	size_t n;
-	const struct config_key *k = config_keys(&n);
-	int status;
-
-	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
-		return status;
-	for (size_t i = 0; i < n; i++) {
-		printf("# %s", k[i].help);
-		for (size_t w = 0; k[i].words && k[i].words[w]; w++)
-			printf("%s%s", w ? " | " : " Values: ", k[i].words[w]);
-		printf("%s\n# %s = %s\n\n",
-		       k[i].readers & AT_START_ONLY ? " Takes effect at a start." : "", k[i].name,
-		       k[i].preset);
-	}
-	return 0;
 }
