@@ -98,8 +98,10 @@ $(O)/lib$(1).a: $(call objs,$(call room,$(1)))
 endef
 define PROGRAM
 $(call bin,$(1)): $(O)/$(call where,$(1))/main.o $(call libs,$(1))
-$(call bin,$(1)): LIBS = $(call pclibs,$(1))
+$(call bin,$(1)): LIBS = $(call pclibs,$(1)) $(ldflags_$(1))
 endef
+# The command line is started anew for every command: static, it starts in a third of the time.
+ldflags_cli = $(if $(SAN),,-static-pie -pthread -lm)
 $(foreach r,$(ROOMS),$(eval $(call ROOM,$(r))))
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM,$(p))))
 
