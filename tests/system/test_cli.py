@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import CORDON, Plane, contains, equal, eventually, main, run, test  # noqa: E402
+from cordon import CORDON, Plane, Skip, contains, equal, eventually, main, run, test  # noqa: E402
 
 plane = None
 
@@ -418,6 +418,20 @@ def the_ledger_has_a_row_for_what_ran_and_what_was_refused():
     contains(plane.cordon("audit", "list", "--org", "rows").text, "limit_above_maximum")
     lines = plane.cordon("audit", "export", "--org", "rows").text.splitlines()
     equal(len([json.loads(line) for line in lines]), 2)
+
+
+@test
+def it_starts_without_a_dynamic_linker():
+    with open(CORDON, "rb") as f:
+        elf = f.read()
+    if b"__asan_init" in elf or b"__ubsan_" in elf:
+        raise Skip("a sanitizer build is linked dynamically")
+    offset, size, number = (int.from_bytes(elf[0x20:0x28], "little"),
+                            int.from_bytes(elf[0x36:0x38], "little"),
+                            int.from_bytes(elf[0x38:0x3a], "little"))
+    kinds = [int.from_bytes(elf[offset + i * size:offset + i * size + 4], "little")
+             for i in range(number)]
+    assert 3 not in kinds, "cordon has an interpreter: every run pays for it"
 
 
 @test

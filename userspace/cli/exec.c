@@ -193,16 +193,21 @@ static int check_command(const struct rest *r, const struct exec_options *o, str
 
 int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o)
 {
-	struct relay r = { .is_json = in->common.is_json, .is_verbose = o->is_verbose };
+	autofree struct relay *r = calloc(1, sizeof(*r));
 	struct err e;
-	int status = cli_places(in, &r.places);
+	int status;
 
+	if (!r)
+		return STATUS_FAILED;
+	r->is_json = in->common.is_json;
+	r->is_verbose = o->is_verbose;
+	status = cli_places(in, &r->places);
 	if (status)
 		return status;
 	if (check_command(&in->rest, o, &e) < 0 || add_options(body, o, &e) < 0 ||
 	    (!o->command && add_argv(body, in->rest.argv, in->rest.argc, &e) < 0) ||
-	    open_stdin(body, o->stdin_file, &r.stdin_fd, &e) < 0)
+	    open_stdin(body, o->stdin_file, &r->stdin_fd, &e) < 0)
 		return cli_refuse(REASON_INVALID_REQUEST, &e);
 	json_object_set_new(body, "stream", json_true());
-	return relay_run(&r, path, body);
+	return relay_run(r, path, body);
 }

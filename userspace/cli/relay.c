@@ -67,6 +67,9 @@ static int on_accepted(struct relay *r, const char *text, size_t len, struct err
 	if (http_add_part(path, command, e) < 0 || strlen(path) + 8 > sizeof(path))
 		return err_set(e, EPROTO, "accepted without usable names");
 	strcat(path, "/stdin");
+	r->piece = malloc(RELAY_CHUNK_ROOM);
+	if (!r->piece)
+		return err_set(e, ENOMEM, "out of memory");
 	if (http_open_upload(r->places.socket, path, &r->up, e) < 0)
 		return err_wrap(e, "standard input");
 	r->is_uploading = true;

@@ -27,7 +27,7 @@ struct relay {
 	int stdin_fd; /* to be streamed; -1: none */
 	struct http down, up;
 	bool is_uploading;
-	char piece[RELAY_CHUNK_ROOM]; /* a chunk on its way up */
+	char *piece; /* a chunk on its way up; RELAY_CHUNK_ROOM bytes while uploading */
 	size_t piece_at, piece_end;
 	bool is_last_piece;
 	struct relay_buffer kept[2];
