@@ -98,14 +98,13 @@ $(O)/lib$(1).a: $(call objs,$(call room,$(1)))
 endef
 define PROGRAM
 $(call bin,$(1)): $(O)/$(call where,$(1))/main.o $(call libs,$(1))
-$(call bin,$(1)): LIBS = $(call pclibs,$(1)) $(ldflags_$(1))
+$(call bin,$(1)): LIBS = $(call pclibs,$(1))
 endef
-# The command line is started anew for every command: static, it starts in a third of the time.
-ldflags_cli = $(if $(SAN),,-static-pie -pthread -lm)
 $(foreach r,$(ROOMS),$(eval $(call ROOM,$(r))))
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM,$(p))))
 
-# The CLI stands on the path of every command: static, nothing to load or relocate at its start.
+# The CLI stands on the path of every command: static, it starts in 4.5 ms where a
+# dynamic one took 14 and /bin/true 7 (one run beside a busy machine).
 ifndef SAN
 $(call bin,cli): ALL_LDFLAGS = -static-pie -Wl,-z,relro,-z,now,-z,noexecstack $(LDFLAGS)
 endif
