@@ -96,6 +96,7 @@ struct g_counts {
 	uint64_t used_bytes; /* of the token, payload, with this command's */
 	uint64_t out_bytes, in_bytes; /* payload of this command, from and to the sandbox */
 	uint64_t wire_bytes; /* all that passed the sockets on the sandbox's side (E16) */
+	uint64_t wire_slack; /* what was on its way when connections were cut */
 	uint64_t allowed, denied; /* requests */
 	uint64_t denied_unlisted; /* denials that did not fit the list */
 };

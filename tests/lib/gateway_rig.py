@@ -199,6 +199,7 @@ class Room:
             internet.ip("addr", "add", GATEWAY + "/32", "dev", "lo")
             s = socket.socket()
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             s.bind((GATEWAY, PORT))
             s.listen(4096)
             s.setblocking(False)
@@ -223,11 +224,12 @@ class Room:
         kind, body = self.gateway.ask(G_UNREGISTER, struct.pack("<QQ", self.gateway.requests,
                                                                 self.slot))
         assert kind == G_COUNTS
-        names = ("code", "ndenied", "used", "out", "in", "wire", "allowed", "denied", "unlisted")
-        counts = dict(zip(names, struct.unpack("<iIQQQQQQQ", body[16:80])))
+        names = ("code", "ndenied", "used", "out", "in", "wire", "slack", "allowed", "denied",
+                 "unlisted")
+        counts = dict(zip(names, struct.unpack("<iIQQQQQQQQ", body[16:88])))
         counts["list"] = []
         for i in range(counts["ndenied"]):
-            host, port, verdict, n = struct.unpack("<256sIIQ", body[80 + 272 * i:352 + 272 * i])
+            host, port, verdict, n = struct.unpack("<256sIIQ", body[88 + 272 * i:360 + 272 * i])
             counts["list"].append((text(host), port, verdict, n))
         return counts
 

@@ -227,10 +227,12 @@ static void the_kernel_budget_lies_behind_the_ceiling(void **state)
 static void meters_agree_within_headers(void **state)
 {
 	(void)state;
-	assert_true(egress_meters_agree(0, 0, 0));
-	assert_true(egress_meters_agree(1000 + 10 * 60, 10, 1000));
-	assert_false(egress_meters_agree(999, 10, 1000));
-	assert_false(egress_meters_agree(1000000, 10, 1000));
+	assert_true(egress_meters_agree(0, 0, 0, 0));
+	assert_true(egress_meters_agree(1000 + 10 * 60, 10, 1000, 0));
+	assert_false(egress_meters_agree(999, 10, 1000, 0));
+	assert_false(egress_meters_agree(1000000, 10, 1000, 0));
+	assert_true(egress_meters_agree(1000 + 1200 + 5000, 10, 1000, 5000));
+	assert_false(egress_meters_agree(1000 + 1200 + 5001, 10, 1000, 5000));
 }
 
 int main(void)

@@ -225,13 +225,13 @@ static void settle_without_gateway(struct command *c)
 }
 
 /* Two meters, one truth (E16). */
-static void compare_meters(struct command *c)
+static void compare_meters(struct command *c, uint64_t slack)
 {
 	struct egress_grant *g = &c->egress;
 
 	if (c->done.termination == TERMINATION_WORKER_ERROR || !c->has_done)
 		return; /* the kernel's half is lost with the worker */
-	if (egress_meters_agree(g->kernel_bytes, c->done.egress_packets, g->gateway_bytes))
+	if (egress_meters_agree(g->kernel_bytes, c->done.egress_packets, g->gateway_bytes, slack))
 		return;
 	g->is_suspect = true;
 	log_error("bypass_suspected", "job=%s kernel=%llu packets=%llu gateway=%llu", c->job_id,
@@ -257,7 +257,7 @@ static void on_counts(struct gateway_call *call, const struct g_counts *n,
 			memcpy(g->denied, denied, n->ndenied * sizeof(*denied));
 			g->ndenied = n->ndenied;
 		}
-		compare_meters(c);
+		compare_meters(c, n->wire_slack);
 	}
 	go_on(c);
 }

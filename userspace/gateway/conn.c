@@ -84,25 +84,29 @@ bool conn_open(struct gateway *g, struct room *room, int fd)
 	return true;
 }
 
-uint64_t conn_wire_bytes(int fd)
+void conn_count_wire(struct room *room, int fd, bool reset)
 {
-	struct tcp_info info;
+	enum { TCP_CLOSED = 7 };
+	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
-	    len < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received))
-		return 0;
-	return info.tcpi_bytes_acked + info.tcpi_bytes_received;
+	getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len);
+	room->wire_bytes += info.tcpi_bytes_acked + info.tcpi_bytes_received;
+	if (info.tcpi_bytes_sent > info.tcpi_bytes_acked)
+		room->wire_slack += info.tcpi_bytes_sent - info.tcpi_bytes_acked;
+	if (reset || info.tcpi_state == TCP_CLOSED)
+		room->wire_slack += EGRESS_CUT_SLACK;
 }
 
 static void close_end(struct conn *c, struct end *x, bool reset)
 {
-	static const struct linger at_once = { .l_onoff = 1 };
+	/* The client's sockets are born to reset, so that our death does: an end is asked for. */
+	const struct linger linger = { .l_onoff = reset };
 
 	if (x->w.fd < 0)
 		return;
-	if (reset)
-		setsockopt(x->w.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	if (reset || x == &c->client)
+		setsockopt(x->w.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	loop_unwatch_close(&c->g->loop, &x->w);
 }
 
@@ -120,7 +124,7 @@ static void drop_upstream(struct conn *c, bool reset)
 
 void conn_close(struct conn *c, bool reset)
 {
-	c->room->wire_bytes += conn_wire_bytes(c->client.w.fd);
+	conn_count_wire(c->room, c->client.w.fd, reset);
 	dial_stop(c);
 	exchange_stop(c);
 	drop_upstream(c, reset);

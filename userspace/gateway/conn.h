@@ -71,8 +71,11 @@ bool conn_open(struct gateway *g, struct room *room, int fd);
 /* Ends it in an orderly way, or (@reset) so that both peers see an error at once. */
 void conn_close(struct conn *c, bool reset);
 
-/* What really passed a socket, both ways, by the kernel's own books (E16). */
-uint64_t conn_wire_bytes(int fd);
+/*
+ * Books what really passed a client's socket that is about to close, both ways,
+ * by the kernel's own books (E16), and what may have been on its way.
+ */
+void conn_count_wire(struct room *room, int fd, bool reset);
 
 /* Does whatever its state can do now. May free it. */
 void conn_step(struct conn *c);

@@ -175,6 +175,7 @@ static int on_unregister(void *ctx, struct msg *m, struct err *e)
 	c.head.out_bytes = room->out_bytes;
 	c.head.in_bytes = room->in_bytes;
 	c.head.wire_bytes = room->wire_bytes;
+	c.head.wire_slack = room->wire_slack;
 	c.head.allowed = room->allowed;
 	c.head.denied = room->denied;
 	list_denied(room, &c);

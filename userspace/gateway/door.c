@@ -89,7 +89,7 @@ void door_shut(struct gateway *g, struct room *room)
 		struct watch *w = &room->doors[i].w;
 
 		while (w->fd >= 0 && (fd = accept_one(w->fd)) >= 0) {
-			room->wire_bytes += conn_wire_bytes(fd);
+			conn_count_wire(room, fd, true);
 			close(fd);
 		}
 		loop_unwatch_close(&g->loop, w);

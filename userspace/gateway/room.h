@@ -54,7 +54,7 @@ struct room {
 	char token[G_TOKEN_MAX];
 	struct egress_policy *policy;
 	uint64_t used_bytes; /* of the token */
-	uint64_t out_bytes, in_bytes, wire_bytes;
+	uint64_t out_bytes, in_bytes, wire_bytes, wire_slack;
 	uint64_t allowed, denied;
 	struct destination **destinations;
 	uint32_t ndestinations;

@@ -266,10 +266,11 @@ uint64_t egress_kernel_budget(uint64_t max_bytes)
 	return budget;
 }
 
-bool egress_meters_agree(uint64_t kernel_bytes, uint64_t kernel_packets, uint64_t gateway_bytes)
+bool egress_meters_agree(uint64_t kernel_bytes, uint64_t kernel_packets, uint64_t gateway_bytes,
+			 uint64_t slack)
 {
 	enum { HEADERS_MAX = 120 };
 
 	return kernel_bytes >= gateway_bytes &&
-	       kernel_bytes - gateway_bytes <= kernel_packets * HEADERS_MAX;
+	       kernel_bytes - gateway_bytes <= kernel_packets * HEADERS_MAX + slack;
 }

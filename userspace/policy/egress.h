@@ -126,10 +126,16 @@ size_t egress_keep_dialable(struct address *list, size_t n, const struct address
  */
 uint64_t egress_kernel_budget(uint64_t max_bytes);
 
+/* What the sandbox may have had on its way when a connection was cut (E16). */
+enum { EGRESS_CUT_SLACK = 256 << 10 };
+
 /*
- * E16: do the two meters agree? @kernel counts packets, @gateway what passed
- * its sockets on the job's side; a packet carries at most 120 bytes of headers.
+ * E16: do the two meters agree? The kernel counts packets, the gateway what was
+ * acknowledged on its sockets on the job's side. The known overhead: at most 120
+ * bytes of headers a packet, and @slack, bytes that were sent and never read
+ * because a connection was cut.
  */
-bool egress_meters_agree(uint64_t kernel_bytes, uint64_t kernel_packets, uint64_t gateway_bytes);
+bool egress_meters_agree(uint64_t kernel_bytes, uint64_t kernel_packets, uint64_t gateway_bytes,
+			 uint64_t slack);
 
 #endif

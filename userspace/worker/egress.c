@@ -96,16 +96,19 @@ int egress_open(int jobs_fd, int gateway_fd, const char *pin_dir, const struct c
 	g->gateway_fd = -1;
 	g->address = rules_gateway_address(c->gateway_address);
 	g->ports[0] = (uint16_t)c->gateway_port;
-	if (!g->address)
-		err_set(e, EINVAL, "gateway.address: \"%s\" is no protected IPv4 address",
-			c->gateway_address);
-	else if (egress_kernel_open(jobs_fd, pin_dir, &g->kernel, e) == 0 &&
-		 open_ring(g, gateway_fd, pin_dir, c, e) == 0) {
+	int rc = fault_step("egress.open", e); /* a host that cannot guard */
+	if (rc == 0 && !g->address)
+		rc = err_set(e, EINVAL, "gateway.address: \"%s\" is no protected IPv4 address",
+			     c->gateway_address);
+	if (rc == 0)
+		rc = egress_kernel_open(jobs_fd, pin_dir, &g->kernel, e);
+	if (rc == 0)
+		rc = open_ring(g, gateway_fd, pin_dir, c, e);
+	if (rc == 0)
 		*ret = g;
-		return 0;
-	}
-	egress_free(g);
-	return -e->code;
+	else
+		egress_free(g);
+	return rc;
 }
 
 void egress_free(struct egress *g)

@@ -238,10 +238,15 @@ int egress_network_listen(uint32_t gateway, uint16_t port, struct err *e)
 				  .sin_port = htons(port),
 				  .sin_addr.s_addr = htonl(gateway) };
 	autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	static const struct linger at_once = { .l_onoff = 1 };
 	static const int one = 1;
 
-	/* What is accepted inherits it: the gateway saves a call per connection. */
+	/*
+	 * What is accepted inherits both. A connection whose holder dies is reset: a
+	 * download that is cut short must not look like one that has ended.
+	 */
 	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) < 0 ||
 	    bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, BACKLOG) < 0)
 		return err_set(e, errno, "the gateway's door: %s", strerror(errno));
 	return take_fd(&fd);
