@@ -35,7 +35,8 @@ def setup():
 
     def endless_http(s):
         internet.read_head(s)
-        s.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        # with a length, because busybox wget takes a reset for an end otherwise
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
         internet.endless(s)
 
     net.serve(ENDLESS, 80, endless_http)
