@@ -38,6 +38,7 @@ struct verb {
 extern const struct verb session_verbs[], job_verbs[], audit_verbs[], receipt_verbs[],
 	workspace_verbs[], egress_verbs[], registry_verbs[], skill_verbs[];
 int verb_run(struct invocation *in);
+int verb_up(struct invocation *in);
 int verb_down(struct invocation *in);
 int verb_reload(struct invocation *in);
 int verb_health(struct invocation *in);

@@ -4,7 +4,7 @@
  *
  * Theory of operation: one process, no privilege of its own, no secret. A
  * verb is a row of the table below: a function, a table of further verbs, or
- * another program of the suite that is exec'ed in its place (up, image). What
+ * another program of the suite that is exec'ed in its place (image). What
  * needs the plane goes to the broker's socket, what steers the plane to
  * cordond's. It is linked statically, because `cordon run` is on the path of
  * every command.
@@ -24,7 +24,7 @@
 static const struct verb verbs[] = {
 	{ "run", "[options] (-- ARGV... | -c COMMAND)", "run a command in a sandbox", verb_run,
 	  NULL, NULL },
-	{ "up", "[--foreground]", "start the plane", NULL, "cordond", NULL },
+	{ "up", "[--foreground]", "start the plane", verb_up, NULL, NULL },
 	{ "down", "[--drain S]", "stop the plane", verb_down, NULL, NULL },
 	{ "reload", "", "take over a changed configuration", verb_reload, NULL, NULL },
 	{ "health", "", "say whether the plane is ready", verb_health, NULL, NULL },

@@ -56,11 +56,12 @@ static int keep(struct relay_buffer *b, const char *buf, size_t len, struct err 
 static int on_accepted(struct relay *r, const char *text, size_t len, struct err *e)
 {
 	char path[HTTP_PATH_MAX] = "/v1/jobs/";
-	auto_json json_t *v = json_parse_strict(text, len, 4, e);
 
-	if (!v || r->stdin_fd < 0)
-		return v ? 0 : -e->code;
-	const char *job = cli_text(v, "jobId"), *command = cli_text(v, "commandId");
+	r->accepted = json_parse_strict(text, len, 4, e);
+	if (!r->accepted || r->stdin_fd < 0)
+		return r->accepted ? 0 : -e->code;
+	const char *job = cli_text(r->accepted, "jobId");
+	const char *command = cli_text(r->accepted, "commandId");
 	if (!job || !command || http_add_part(path, job, e) < 0)
 		return err_set(e, EPROTO, "accepted without names");
 	strcat(path, "/commands/"); /* http_add_part leaves room only for its own */
@@ -211,8 +212,9 @@ static void arm_cancel(void)
 static int refuse(const struct relay *r, enum reason why, const struct err *e)
 {
 	if (r->is_json) {
-		auto_json json_t *v = result_refused(reason_code(why), e->msg);
-		cli_print_json(v);
+		json_t *v = result_without(why, e->msg, r->accepted);
+		result_print(v, r->kept);
+		json_decref(v);
 	}
 	return cli_refuse(why, e);
 }

@@ -13,6 +13,7 @@
 #include "cli/frames.h"
 #include "cli/http.h"
 #include "config/places.h"
+#include "policy/reason.h"
 
 enum { RELAY_CHUNK = 64 * 1024, RELAY_CHUNK_ROOM = RELAY_CHUNK + 32 };
 
@@ -31,7 +32,7 @@ struct relay {
 	size_t piece_at, piece_end;
 	bool is_last_piece;
 	struct relay_buffer kept[2];
-	json_t *result;
+	json_t *accepted, *result; /* owned; NULL: not come */
 	struct frames frames;
 };
 
@@ -44,7 +45,10 @@ int result_status(const json_t *result, bool is_verbose);
 /* --json: puts the kept streams into the result, as text or base64, and prints it. */
 int result_print(json_t *result, const struct relay_buffer kept[2]);
 
-/* --json for a command that never reached the plane: the object with everything null. */
-json_t *result_refused(const char *reason, const char *text);
+/*
+ * --json for a command without a result: refused before it reached the plane
+ * (@accepted NULL), or lost with the broker after it was accepted.
+ */
+json_t *result_without(enum reason why, const char *text, const json_t *accepted);
 
 #endif

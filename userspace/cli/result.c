@@ -101,28 +101,35 @@ int result_print(json_t *result, const struct relay_buffer kept[2])
 	json_t *member;
 	int rc = 0;
 
+	bool has_streams = cli_text(result, "termination") != NULL;
+
 	json_object_foreach(result, key, member) {
-		if (strcmp(key, "stdoutTruncated") == 0)
+		if (strcmp(key, "stdoutTruncated") == 0 && has_streams)
 			rc |= put_stream(v, "stdout", &kept[0]) | put_stream(v, "stderr", &kept[1]);
-		rc |= json_object_set(v, key, member);
+		if (!has_streams || strncmp(key, "std", 3) != 0 || strstr(key, "Truncated"))
+			rc |= json_object_set(v, key, member);
 	}
 	return rc ? STATUS_FAILED : cli_print_json(v);
 }
 
-json_t *result_refused(const char *reason, const char *text)
+/* Q2: what loses its broker ends by signal 9; without acceptance nothing ran. */
+json_t *result_without(enum reason why, const char *text, const json_t *accepted)
 {
 	static const char *const nulls[] = {
-		"exitCode",	   "signal",	  "termination",     "oomKilled",   "stdout",
-		"stderr",	   "stdoutTruncated", "stderrTruncated", "wallMs", "imageDigest",
-		"workspaceKb",	   "limits",	  "egress",	     "guards",	    "receipt",
+		"oomKilled", "stdout",	"stderr", "stdoutTruncated", "stderrTruncated", "wallMs",
+		"imageDigest", "workspaceKb", "limits", "egress", "guards", "receipt",
 	};
+	bool ran = accepted && reason_row(why)->decision == DECIDES_ALLOWED;
 	json_t *v = json_object();
 
-	json_object_set_new(v, "jobId", json_null());
-	json_object_set_new(v, "commandId", json_null());
-	json_object_set_new(v, "decision", json_string("denied"));
-	json_add_text(v, "reason", reason);
+	json_add_text(v, "jobId", cli_text(accepted, "jobId"));
+	json_add_text(v, "commandId", cli_text(accepted, "commandId"));
+	json_add_text(v, "decision", ran ? "allowed" : "denied");
+	json_add_text(v, "reason", reason_code(why));
 	json_add_text(v, "text", text);
+	json_object_set_new(v, "exitCode", json_null());
+	json_object_set_new(v, "signal", ran ? json_integer(9) : json_null());
+	json_add_text(v, "termination", ran ? "exited" : NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(nulls); i++)
 		json_object_set_new(v, nulls[i], json_null());
 	json_object_set_new(v, "untrusted", json_true());

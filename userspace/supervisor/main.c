@@ -5,8 +5,8 @@
  *
  * Theory of operation
  *
- *   cordon up --exec--> cordond --fork--> cordond (detached)
- *                          |  waits on a pipe for one struct s_result
+ *   cordon up --starts--> cordond --fork--> cordond (detached)
+ *                            |  waits on a pipe for one struct s_result
  *
  * The detached one takes the lock, makes directories and secrets, sweeps what
  * a former life left, moves itself into <instance>/daemons, opens the two
@@ -45,7 +45,7 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_OFF = 3 };
 
 struct arguments {
 	const char *root;
-	bool is_foreground, is_json;
+	bool is_foreground;
 };
 
 static int complain(int status, const struct err *e)
@@ -59,7 +59,6 @@ static int read_arguments(int argc, char **argv, struct arguments *ret)
 	static const struct option options[] = {
 		{ "root", required_argument, NULL, 'r' },
 		{ "foreground", no_argument, NULL, 'f' },
-		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
@@ -72,10 +71,8 @@ static int read_arguments(int argc, char **argv, struct arguments *ret)
 			ret->root = optarg;
 		else if (c == 'f')
 			ret->is_foreground = true;
-		else if (c == 'j')
-			ret->is_json = true;
 		else if (c == 'h')
-			return puts("cordon up [--foreground] [--json] [--root DIR]"), -1;
+			return puts("cordond [--foreground] [--root DIR]"), -1;
 		else if (c == 'v')
 			return puts("cordond " VERSION), -1;
 		else
@@ -329,7 +326,5 @@ int main(int argc, char **argv)
 		status = read_plane(&a, &plane);
 	if (status == 0)
 		status = a.is_foreground ? run_foreground(&plane) : run_detached(&plane);
-	if (status == 0 && a.is_json && !a.is_foreground)
-		printf("{\"state\":\"up\",\"instance\":\"%s\"}\n", plane.instance);
 	return status < 0 ? 0 : status;
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon up: cordond starts the plane; then the plane has to show that it
+ * works (R2) before this returns. In the foreground cordond takes this
+ * process's place.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/http.h"
+#include "cli/input.h"
+#include "json/json.h"
+
+struct up_options {
+	bool is_foreground;
+};
+
+static const struct option rows[] = {
+	OPTION(struct up_options, is_foreground, "foreground", 'f', OPTION_FLAG, NULL,
+	       "stay, log to standard error, end with a signal"),
+};
+
+/* Becomes cordond; returns only when that fails. */
+static int become_cordond(const struct invocation *in, bool is_foreground)
+{
+	char path[4096], *argv[] = { (char *)(uintptr_t)"cordond", NULL, NULL };
+	struct err e;
+
+	if (places_program("cordond", path, sizeof(path), &e) < 0)
+		return cli_fail(STATUS_FAILED, &e);
+	if (is_foreground)
+		argv[1] = (char *)(uintptr_t)"--foreground";
+	if (in->common.root)
+		setenv("CORDON_ROOT", in->common.root, 1);
+	execv(path, argv);
+	err_set(&e, errno, "exec '%s': %s", path, strerror(errno));
+	return cli_fail(STATUS_FAILED, &e);
+}
+
+static int start(const struct invocation *in)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(become_cordond(in, false));
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid < 0 || !WIFEXITED(status)) {
+		struct err e;
+		err_set(&e, ECHILD, "cordond did not start");
+		return cli_fail(STATUS_FAILED, &e);
+	}
+	return WEXITSTATUS(status);
+}
+
+/* What the plane says is missing, in one line. */
+static void say_missing(const json_t *health)
+{
+	const json_t *missing = json_object_get(health, "missing"), *v;
+	size_t i;
+
+	fprintf(stderr, "cordon: up, but %s", cli_text(health, "state") ?: "unavailable");
+	json_array_foreach(missing, i, v)
+		fprintf(stderr, "%s %s", i ? "," : ":", json_string_value(v) ?: "?");
+	fputc('\n', stderr);
+}
+
+static int check_ready(const struct invocation *in)
+{
+	autofree char *text = NULL;
+	struct places p;
+	struct err e;
+	size_t len;
+	int status = cli_places(in, &p);
+
+	if (status)
+		return status;
+	if (http_call(p.socket, "GET", "/v1/health", NULL, 0, &text, &len, &e) < 0)
+		return err_wrap(&e, "up, but"), cli_fail(STATUS_FAILED, &e);
+	auto_json json_t *v = json_parse_strict(text, len, 16, &e);
+	if (!v)
+		return cli_fail(STATUS_FAILED, &e);
+	if (in->common.is_json)
+		cli_print_json(v);
+	const char *state = cli_text(v, "state");
+	if (state && strcmp(state, "ready") == 0)
+		return 0;
+	say_missing(v);
+	return STATUS_FAILED;
+}
+
+int verb_up(struct invocation *in)
+{
+	struct up_options o = { 0 };
+	int status;
+
+	if (cli_options(in, rows, ARRAY_SIZE(rows), &o, &status) || input_no_more(in, &status))
+		return status;
+	if (o.is_foreground)
+		return become_cordond(in, true);
+	status = start(in);
+	return status ? status : check_ready(in);
+}
