@@ -34,10 +34,10 @@ def read_answers(text):
     return found
 
 
-def put(plane, run_id, *probes):
+def put(plane, run_id, *probes, options=()):
     """Copies probes into the workspace of a run through its standard input."""
     for name in probes:
-        done = plane.run("--run-id", run_id, "--stdin", probe(name), "--", "sh", "-c",
+        done = plane.run("--run-id", run_id, *options, "--stdin", probe(name), "--", "sh", "-c",
                          "cat > %s && chmod +x %s" % (name, name))
         equal(done.status, 0, "putting %s: %r\n%s" % (name, done, plane.log[-1500:]))
 
@@ -47,7 +47,7 @@ class Box:
 
     def __init__(self, plane, run_id, *probes, options=()):
         self.plane, self.run_id, self.options = plane, run_id, list(options)
-        put(plane, run_id, *probes)
+        put(plane, run_id, *probes, options=options)
 
     def arguments(self, argv, options):
         return ["--run-id", self.run_id, *self.options, *options, "--", *argv]

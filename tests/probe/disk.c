@@ -31,7 +31,8 @@ static int refused(unsigned long long at)
 	return 3;
 }
 
-static int fill(int fd, unsigned long long bytes)
+/* Writes until it is done or refused; gives how much went in. */
+static unsigned long long pour(int fd, unsigned long long bytes)
 {
 	static char block[MIB];
 	unsigned long long done = 0;
@@ -41,10 +42,17 @@ static int fill(int fd, unsigned long long bytes)
 		size_t want = bytes - done < MIB ? (size_t)(bytes - done) : MIB;
 		ssize_t n = write(fd, block, want);
 		if (n <= 0)
-			return refused(done);
+			break;
 		done += (unsigned long long)n;
 	}
-	return fsync(fd) < 0 ? refused(done) : 0;
+	return done;
+}
+
+static int fill(int fd, unsigned long long bytes)
+{
+	unsigned long long done = pour(fd, bytes);
+
+	return done < bytes || fsync(fd) < 0 ? refused(done) : 0;
 }
 
 static int make(const char *name)
@@ -102,8 +110,8 @@ static int many(const char *prefix, unsigned long long n, unsigned long long kb,
 		int fd = make(name);
 		if (fd < 0)
 			return refused(i);
-		if (kb && fill(fd, kb << 10))
-			return 3;
+		if (pour(fd, kb << 10) < kb << 10)
+			return refused(i);
 		close(fd);
 	}
 	return 0;
