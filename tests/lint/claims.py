@@ -58,7 +58,10 @@ def has_test(where):
             text = f.read()
     except OSError:
         return f"there is no file {path}"
-    found = re.search(rf"\b{re.escape(name)}\b", text) if path.endswith(".c") else name in text
+    if path.endswith(".c"):
+        found = re.search(rf"\b{re.escape(name)}\b", text)
+    else:                        # tests/lib/cordon.py prints a function's name with blanks
+        found = name in text or f"def {name.replace(' ', '_')}(" in text
     return None if name and found else f"{path} has no test '{name}'"
 
 
