@@ -19,7 +19,12 @@
 #include "base/log.h"
 #include "base/scope.h"
 
-enum { FDS_RESERVED = 256, ACCEPTS_AT_ONCE = 32, SWEEP_MS = 5000 };
+enum {
+	FDS_RESERVED = 256,
+	ACCEPTS_AT_ONCE = 32,
+	SWEEP_MS = 5000,
+	SKIP_MAX = 64 * 1024, /* of a refused request's body */
+};
 
 /* --- Answers */
 
@@ -317,6 +322,22 @@ static enum MHD_Result take_chunk(struct exchange *x, const char *buf, size_t *l
 	return MHD_YES;
 }
 
+/* A refused request's body is read to its end where it is small: who still writes would miss why. */
+static bool has_big_body(struct exchange *x)
+{
+	const char *len = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
+						      MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return len && strtoull(len, NULL, 10) > SKIP_MAX;
+}
+
+static enum MHD_Result skip_chunk(struct exchange *x, size_t *len)
+{
+	x->received += *len;
+	*len = 0;
+	return x->received > SKIP_MAX ? MHD_NO : MHD_YES;
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
 				  const char *method, const char *version, const char *upload,
 				  size_t *upload_len, void **con_cls)
@@ -329,12 +350,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		if (!x)
 			return MHD_NO;
 		start_exchange(x, method, url);
-		return x->response ? queue(x) : MHD_YES;
+		return x->response && has_big_body(x) ? queue(x) : MHD_YES;
 	}
 	if (x->is_gone)
 		return MHD_NO;
 	if (*upload_len)
-		return take_chunk(x, upload, upload_len);
+		return x->response ? skip_chunk(x, upload_len) : take_chunk(x, upload, upload_len);
 	if (!x->response && !x->is_begun) {
 		x->is_begun = true;
 		if (x->is_too_large)
