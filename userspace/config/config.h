@@ -18,6 +18,7 @@
 #include "policy/limits.h"
 
 enum {
+	CONFIG_KEYS_MAX = 96,
 	CONFIG_TEXT_MAX = 64 * 1024, /* bytes of a configuration file */
 	CONFIG_VALUE_MAX = 1024,     /* bytes of one value */
 	CONFIG_PATH_MAX = 256,
