@@ -11,6 +11,8 @@ static const char *const audit_words[] = { "best_effort", "required", NULL };
 static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const egress_words[] = { "none", "allowlist", "default_internet", NULL };
 
+enum { ALL_DAEMONS = FOR_BROKER | FOR_WORKER | FOR_LEDGER | FOR_GATEWAY | FOR_SKILLS };
+
 #define FIELD(f) offsetof(struct config, f), sizeof(((struct config *)0)->f)
 #define GIB (1ull << 30)
 
