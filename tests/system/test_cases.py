@@ -8,6 +8,7 @@ row which test has it, or why it does not apply.
 import fcntl
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -24,6 +25,24 @@ NUMBERS = headers()
 
 def gone(number):
     eventually(lambda: not [p for p in plane.sandboxed() if b"%d" % number in cmdline(p)], "sleep %d is gone" % number)
+
+
+# --- the list itself
+
+@test
+def every_row_of_the_list_names_a_test_that_exists():
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "../ESCAPES.md")) as f:
+        text = f.read()
+    named = re.findall(r"`(test_\w+\.py):(\w+)(\*?)`", text)
+    for file, name, star in named:
+        with open(os.path.join(here, file)) as f:
+            if not re.search(r"^def %s%s\(" % (name, r"\w*" if star else ""), f.read(), re.M):
+                raise AssertionError("no test %s in %s" % (name + star, file))
+    rows = [x for x in text.splitlines() if re.match(r"\| \d+ \|", x)]
+    equal([int(x.split("|")[1]) for x in rows], list(range(1, 38)), "classes a to c")
+    if len(named) < 50:
+        raise AssertionError("control: only %d names found" % len(named))
 
 
 # --- G01 the whole path of the attack: a command typed at the caller's prompt
