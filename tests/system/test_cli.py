@@ -185,6 +185,21 @@ def a_reader_that_goes_away_cancels():
     assert p.wait(10) != 0
 
 
+@test
+def a_command_lost_with_its_broker_is_said_to_be_so():
+    p = plane.popen("run", "--json", "-c", "echo up; sleep 1004", stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE)
+    eventually(lambda: sleeping("1004"), "the command runs")
+    plane.kill("broker")
+    out, err = p.communicate(timeout=20)
+    o = json.loads(out)
+    equal((p.returncode, o["reason"], o["decision"], o["termination"], o["signal"], o["exitCode"],
+           o["stdout"]), (125, "broker_lost", "allowed", "exited", 9, None, "up\n"))
+    contains(err, b"cordon: broker_lost: ")
+    eventually(lambda: not sleeping("1004"), "the sandbox gone", 5)
+    plane.wait_ready()
+
+
 # --- JSON
 
 @test

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import Plane, contains, equal, eventually, main, test  # noqa: E402
+from cordon import CORDON, Plane, Skip, contains, equal, eventually, main, run, test  # noqa: E402
 
 DAEMONS = ("ledger", "worker", "broker")
 
@@ -163,6 +163,32 @@ def a_root_whose_socket_would_not_fit_is_refused():
         done = p.cordon("--root", deep, "up", env={"CORDON_ROLLOUT": "on"})
         equal(done.status, 1, repr(done))
         contains(done.error, "socket's path")
+
+
+@test
+def a_host_without_a_controller_is_refused():
+    with Plane(up=False) as p:
+        for controller in ("pids", "memory", "cpu"):
+            mount = v1_mount(controller)
+            if not mount:
+                raise Skip("%s is not in a hierarchy of its own here" % controller)
+            hidden = ["unshare", "--mount", "sh", "-c", 'umount -l "$0" && exec "$@"', mount]
+            done = run(hidden + [CORDON, "doctor", "--json"], env=p.env)
+            equal((done.status, [r["result"] for r in done.json["probes"]
+                                 if r["probe"] == "cgroup " + controller]), (1, ["MISSING"]))
+            done = run(hidden + [CORDON, "up"], env=dict(p.env, CORDON_ROOT=p.root))
+            equal(done.status, 1, repr(done))
+            contains(done.error, controller)
+            equal(p.left_behind(), [])
+
+
+def v1_mount(controller):
+    with open("/proc/self/mountinfo") as f:
+        for line in f:
+            left, _, right = line.partition(" - ")
+            if right.split()[0] == "cgroup" and controller in right.split()[2].split(","):
+                return left.split()[4]
+    return None
 
 
 # --- Up
