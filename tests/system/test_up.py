@@ -224,6 +224,27 @@ def a_daemon_has_no_environment_and_one_argument():
                 equal(f.read(), b"cordon-%s\0" % name.encode())
 
 
+def status_of(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+@test
+def nobody_holds_more_than_its_table():
+    module, raw_io, boot, clock = 16, 17, 22, 25
+    with Plane() as p:
+        for name in ("cordond", *p.daemons()):
+            s = status_of(p.pid(name))
+            equal(s["NoNewPrivs"], "1", name)
+            for capability in (module, raw_io, boot, clock):
+                equal(int(s["CapBnd"], 16) >> capability & 1, 0, "%s in the bounding set of %s" %
+                      (capability, name))
+            if name not in ("cordond", "worker"):
+                equal((int(s["CapPrm"], 16), int(s["CapEff"], 16)), (0, 0), name)
+                assert "0" not in s["Uid"].split(), name
+                equal(s["Seccomp"], "2", name)
+
+
 @test
 def up_twice_is_up_once():
     with Plane() as p:

@@ -5,9 +5,11 @@
  * process's place.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +18,8 @@
 #include "cli/http.h"
 #include "cli/input.h"
 #include "json/json.h"
+
+enum { BOOT_MS = 120000, STEP_MS = 20 };
 
 struct up_options {
 	bool is_foreground;
@@ -72,6 +76,28 @@ static void say_missing(const json_t *health)
 	fputc('\n', stderr);
 }
 
+/* True while some cordond holds the instance: perhaps one that is still starting. */
+static bool is_held(const struct places *p)
+{
+	autoclose int fd = open(p->pid, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
+/* The health of the plane; waits for another `up` that has not opened the door yet. */
+static int ask_health(const struct places *p, char **ret, size_t *ret_len, struct err *e)
+{
+	int rc = 0;
+
+	for (int waited = 0; waited < BOOT_MS; waited += STEP_MS) {
+		rc = http_call(p->socket, "GET", "/v1/health", NULL, 0, ret, ret_len, e);
+		if ((rc != -ENOENT && rc != -ECONNREFUSED) || !is_held(p))
+			return rc;
+		usleep(STEP_MS * 1000);
+	}
+	return rc;
+}
+
 static int check_ready(const struct invocation *in)
 {
 	autofree char *text = NULL;
@@ -82,7 +108,7 @@ static int check_ready(const struct invocation *in)
 
 	if (status)
 		return status;
-	if (http_call(p.socket, "GET", "/v1/health", NULL, 0, &text, &len, &e) < 0)
+	if (ask_health(&p, &text, &len, &e) < 0)
 		return err_wrap(&e, "up, but"), cli_fail(STATUS_FAILED, &e);
 	auto_json json_t *v = json_parse_strict(text, len, 16, &e);
 	if (!v)

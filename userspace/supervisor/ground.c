@@ -62,7 +62,14 @@ int ground_lock(const struct plane *p, struct err *e)
 		open(p->places.pid, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0644);
 	if (fd < 0)
 		return err_set(e, errno, "open '%s': %s", p->places.pid, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	/* A `cordon up` that looks whether the lock is held does so for a moment: look again. */
+	int rc = -1;
+	for (int tries = 0; tries < 5 && rc < 0; tries++) {
+		rc = flock(fd, LOCK_EX | LOCK_NB);
+		if (rc < 0)
+			usleep(5000);
+	}
+	if (rc < 0) {
 		char pid[16] = { 0 };
 		ssize_t n = read(fd, pid, sizeof(pid) - 1);
 		if (n > 0 && pid[n - 1] == '\n')

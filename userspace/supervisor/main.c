@@ -15,7 +15,7 @@
  * answered when all of them said S_READY, or with the first failure.
  *
  * It runs as root from start to end, because it starts a root daemon and
- * sweeps. It holds: the lock, the listening sockets (they outlive a broker),
+ * sweeps, with the capabilities of privileges.c. It holds: the lock, the listening sockets (they outlive a broker),
  * its end of every daemon's descriptor 3, pidfds. It never holds a secret's
  * bytes, a policy, a caller's bytes. When it dies every daemon's descriptor 3
  * closes and they exit.
@@ -39,6 +39,7 @@
 #include "base/scope.h"
 #include "supervisor/ground.h"
 #include "supervisor/life.h"
+#include "supervisor/privileges.h"
 #include "supervisor/sweep.h"
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_OFF = 3 };
@@ -227,13 +228,26 @@ static void tell(int report_fd, const struct err *e)
 		log_error("report", "%s", e->msg);
 }
 
+/* Still root, with what starting the others takes. After this it cannot gain more. */
+static int confine(struct err *e)
+{
+	uint32_t missing;
+
+	if (confine_early(&supervisor_confinement, e) < 0)
+		return -e->code;
+	return confine_final(&supervisor_confinement, &(struct confine_as){ .uid = 0 }, &missing,
+			     e);
+}
+
 static int supervise(struct plane *p, bool is_foreground, int report_fd)
 {
 	struct held h = { -1, -1, -1 };
 	struct life *l = calloc(1, sizeof(*l));
 	struct err e = { .code = ENOMEM, .msg = "out of memory" };
-	int rc = l ? prepare(p, is_foreground, &h, &e) : -ENOMEM;
+	int rc = l ? confine(&e) : -ENOMEM;
 
+	if (rc == 0)
+		rc = prepare(p, is_foreground, &h, &e);
 	if (rc < 0 && h.lock < 0) { /* another one's: nothing here is ours to clear */
 		tell(report_fd, &e);
 		free(l);
