@@ -4,17 +4,15 @@
  * never touches the mount itself (opener.c does), so that a server that hangs
  * never hangs it. The watch is its own: a server that does not answer a ping,
  * or holds a request for too long, is replaced with this whole program; its
- * death frees the requests it had taken (PDEATHSIG: it dies with the keeper,
- * also when it is stopped).
+ * death, which the end of the life line brings even when it is stopped, frees
+ * the requests it had taken.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -49,6 +47,7 @@ struct keeper {
 	struct start start;
 	char store[PLACES_PATH_MAX + 16];
 	int broker_fd, root_fd, server_fd, stager_fd;
+	int life_fd; /* the children's life line */
 	bool is_stopping;
 	struct views views;
 	struct opener opener;
@@ -395,8 +394,11 @@ static int loop(struct keeper *k, struct err *e)
 		if (rc == 0 && p[2].revents)
 			rc = receive(k, k->stager_fd, from_stager, ARRAY_SIZE(from_stager),
 				     "the stager", e);
-		while (rc == 0 && p[3].revents && opener_answer(&k->opener, &opened))
+		while (rc == 0 && p[3].revents &&
+		       (rc = opener_answer(&k->opener, &k->msg, &opened, e)) > 0) {
 			on_opened(k, &opened);
+			rc = 0;
+		}
 		if (rc == 0 && p[4].revents && k->broker_fd == p[4].fd)
 			receive_broker(k);
 		if (rc == 0)
@@ -421,7 +423,6 @@ static int spawn(const char *role, int *ret_fd, struct err *e)
 	if (pid < 0)
 		return err_set(e, errno, "fork: %s", strerror(errno));
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (dup2(theirs, SUPERVISOR_FD) < 0 || syscall(SYS_close_range, 4u, ~0u, 0) < 0)
 			_exit(126);
 		execve("/proc/self/exe", argv, no_environment);
@@ -472,9 +473,9 @@ static int open_all(struct keeper *k, struct err *e)
 		.gid = k->start.s.gid,
 		.args = { [ARG_STORE] = k->store },
 	};
+	int life[2] = { -1, -1 };
 	autoclose int state_fd = start_take_fd(&k->start, SFD_SKILLS_STATE);
 	autoclose int fuse_fd = start_take_fd(&k->start, SFD_FUSE);
-	const int for_server[] = { state_fd, fuse_fd };
 	struct state *state = NULL;
 	uint32_t missing;
 	int rc;
@@ -482,11 +483,16 @@ static int open_all(struct keeper *k, struct err *e)
 	k->broker_fd = start_take_fd(&k->start, SFD_BROKER);
 	if (state_fd < 0 || fuse_fd < 0)
 		return err_set(e, EINVAL, "started without a mount");
+	if (pipe2(life, O_CLOEXEC) < 0)
+		return err_set(e, errno, "pipe: %s", strerror(errno));
+	k->life_fd = life[1];
+	autoclose int line = life[0];
+	const int for_server[] = { line, state_fd, fuse_fd };
 	rc = state_open(state_fd, &state, e);
 	if (rc == 0)
 		rc = open_store(k, e);
 	if (rc == 0)
-		rc = start_role(k, "stager", NULL, 0, &k->stager_fd, e);
+		rc = start_role(k, "stager", &line, 1, &k->stager_fd, e);
 	if (rc == 0)
 		rc = start_role(k, "server", for_server, ARRAY_SIZE(for_server), &k->server_fd, e);
 	if (rc == 0) /* ROOT's own directories may be closed to everybody else */
@@ -517,5 +523,6 @@ int keeper_main(void)
 	int rc = loop(&k, &e);
 	if (rc < 0)
 		log_error("end", "error=\"%s\"", e.msg);
-	_exit(rc < 0); /* at once: the opener may hang in the mount until the server is gone */
+	close(k.life_fd); /* the server first: the opener may hang in the mount until it is gone */
+	_exit(rc < 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread, one socket pair: numbers in, descriptors of this same process
- * out. Decides nothing.
+ * One thread, one socket pair: a root and a number in, a handle out. Decides
+ * nothing.
  */
 #include "opener.h"
 
@@ -9,18 +9,29 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/scope.h"
+#include "wire/msg.h"
+
+enum { ASK = 1, ANSWER };
+
 struct question {
 	uint64_t view;
-	int root; /* the thread's to close */
 };
 
-static int open_view(const struct question *q)
+struct answer {
+	uint64_t view;
+	int32_t error;
+	uint32_t pad;
+};
+
+static int open_view(int root, uint64_t view)
 {
 	const struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
@@ -28,22 +39,42 @@ static int open_view(const struct question *q)
 	};
 	char name[32];
 
-	snprintf(name, sizeof(name), "v%llu", (unsigned long long)q->view);
-	return (int)syscall(SYS_openat2, q->root, name, &how, sizeof(how));
+	snprintf(name, sizeof(name), "v%llu", (unsigned long long)view);
+	return (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
+}
+
+static int answer_one(int fd, struct msg *m, struct err *e)
+{
+	struct question q;
+
+	memcpy(&q, m->body, sizeof(q));
+	autoclose int root = msg_take_fd(m, 0);
+	autoclose int view = open_view(root, q.view);
+	struct answer a = { .view = q.view, .error = view < 0 ? errno : 0 };
+	return msg_send(fd, ANSWER, &a, sizeof(a), &view, view >= 0, e);
 }
 
 static void *run(void *arg)
 {
 	struct opener *o = arg;
-	struct question q;
+	struct msg *m = malloc(sizeof(*m));
+	int fd = o->theirs, rc = m ? 1 : -ENOMEM;
+	struct err e;
 
-	while (recv(o->theirs, &q, sizeof(q), 0) == sizeof(q)) {
-		struct opener_answer a = { .view = q.view, .fd = open_view(&q) };
-		a.error = a.fd < 0 ? errno : 0;
-		close(q.root);
-		if (send(o->theirs, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
-			break;
+	/* The keeper's table goes on with all but this end, this one with nothing else. */
+	if (unshare(CLONE_FILES) < 0 || syscall(SYS_close_range, (unsigned)fd + 1, ~0u, 0) < 0 ||
+	    syscall(SYS_close_range, 3u, (unsigned)fd - 1, 0) < 0)
+		rc = -errno;
+	while (rc > 0) {
+		rc = msg_recv(fd, m, &e);
+		if (rc > 0 && m->type == ASK && m->len == sizeof(struct question) && m->nfds == 1 &&
+		    answer_one(fd, m, &e) < 0)
+			rc = -e.code;
+		if (rc > 0)
+			msg_close_fds(m);
 	}
+	close(fd); /* the keeper sees it */
+	free(m);
 	return NULL;
 }
 
@@ -52,28 +83,38 @@ int opener_start(struct opener *o, struct err *e)
 	int pair[2];
 	pthread_t thread;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_set(e, errno, "opener: %s", strerror(errno));
+	if (msg_pair(pair, e) < 0)
+		return -e->code;
+	/* Not the lowest number there is: the thread closes what is below. */
+	o->theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, 10);
+	close(pair[1]);
 	o->fd = pair[0];
-	o->theirs = pair[1];
+	if (o->theirs < 0 || fcntl(o->fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_set(e, errno, "opener: %s", strerror(errno));
 	int rc = pthread_create(&thread, NULL, run, o);
 	return rc == 0 ? 0 : err_set(e, rc, "opener: %s", strerror(rc));
 }
 
 int opener_ask(struct opener *o, int root, uint64_t view, struct err *e)
 {
-	struct question q = { .view = view, .root = fcntl(root, F_DUPFD_CLOEXEC, 3) };
+	struct question q = { .view = view };
 
-	if (q.root < 0)
-		return err_set(e, errno, "opener: %s", strerror(errno));
-	if (send(o->fd, &q, sizeof(q), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(q))
-		return 0;
-	int saved = errno;
-	close(q.root);
-	return err_set(e, saved, "opener: %s", strerror(saved));
+	return msg_send(o->fd, ASK, &q, sizeof(q), &root, 1, e);
 }
 
-int opener_answer(struct opener *o, struct opener_answer *ret)
+int opener_answer(struct opener *o, struct msg *m, struct opener_answer *ret, struct err *e)
 {
-	return recv(o->fd, ret, sizeof(*ret), MSG_DONTWAIT) == sizeof(*ret);
+	struct answer a;
+	int rc = msg_recv(o->fd, m, e);
+
+	if (rc == -EAGAIN)
+		return 0;
+	if (rc == 0)
+		return err_set(e, EPIPE, "the opener is gone");
+	if (rc < 0)
+		return rc;
+	memcpy(&a, m->body, sizeof(a));
+	*ret = (struct opener_answer){ .view = a.view, .fd = msg_take_fd(m, 0), .error = a.error };
+	msg_close_fds(m);
+	return 1;
 }

@@ -9,7 +9,6 @@
 
 #include <sched.h>
 #include <stdint.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "base/scope.h"
@@ -27,11 +26,11 @@ static const struct confine_path writing[] = {
 static const struct confine_call keeper_calls[] = {
 	CALL("flock", "a version in use is locked"),
 	CALL_IF("clone", "the thread that opens views", 0, THREAD, THREAD),
+	CALL_IF("unshare", "its descriptors are its own", 0, 0xffffffff, CLONE_FILES),
 };
 
 static const struct confine_call server_calls[] = {
 	CALL_IF("clone", "threads", 0, THREAD, THREAD),
-	CALL_IF("prctl", "dies with the keeper", 0, 0xffffffff, PR_SET_PDEATHSIG),
 };
 
 static const struct confine_call stager_calls[] = {
@@ -42,7 +41,6 @@ static const struct confine_call stager_calls[] = {
 	CALL("unlinkat", "what is refused or collected"),
 	CALL("utimensat", "when a version was removed"),
 	CALL("syncfs", "many contents at once"),
-	CALL_IF("prctl", "dies with the keeper", 0, 0xffffffff, PR_SET_PDEATHSIG),
 };
 
 static const struct confine_limit limits[] = {

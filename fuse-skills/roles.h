@@ -18,12 +18,21 @@
 #include <stdint.h>
 
 enum role_msg {
-	R_START = 64, /* keeper -> both: struct r_start; server: [0] state, [1] FUSE */
+	R_START = 64, /* keeper -> both: struct r_start; [0] life line; server: [1] state, [2] FUSE */
 	R_READY,      /* both -> keeper, once */
 	R_PING,	      /* keeper -> server */
 	R_PONG,	      /* server -> keeper: struct r_pong */
 	R_FORGET,     /* keeper -> server: struct r_forget; no answer */
 };
+
+/*
+ * The life line is a pipe whose other end the keeper holds and never writes.
+ * When it closes, the kernel kills: a process that is stopped reads no socket,
+ * and PR_SET_PDEATHSIG is lost with a change of ids and refused by Landlock
+ * between two domains.
+ */
+struct err;
+int role_tie(int life_line_fd, struct err *e);
 
 struct r_start {
 	char root[256];

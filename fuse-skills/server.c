@@ -6,11 +6,9 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -26,6 +24,7 @@
 struct server {
 	struct serve serve;
 	struct device *device;
+	int life_line;
 	struct r_start start;
 	char store[PLACES_PATH_MAX + 16];
 };
@@ -39,7 +38,8 @@ static int open_all(struct server *s, struct msg *m, struct err *e)
 
 	memcpy(&s->start, m->body, sizeof(s->start));
 	s->start.root[sizeof(s->start.root) - 1] = '\0';
-	autoclose int state = msg_take_fd(m, 0), fuse = msg_take_fd(m, 1);
+	autoclose int state = msg_take_fd(m, 1), fuse = msg_take_fd(m, 2);
+	s->life_line = msg_take_fd(m, 0);
 	rc = places_init(s->start.root, &p, e);
 	if (rc < 0)
 		return rc;
@@ -64,9 +64,9 @@ static int start(struct server *s, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	/* The change of ids has cleared it. A stopped server hears nothing else. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		return err_set(e, errno, "die with the keeper: %s", strerror(errno));
+	rc = role_tie(s->life_line, e);
+	if (rc < 0)
+		return rc;
 	s->serve.cache = cache_new(&s->serve.store, s->serve.state);
 	if (!s->serve.cache || pthread_key_create(&s->serve.desk, NULL) != 0)
 		return err_set(e, ENOMEM, "server: out of memory");
@@ -106,7 +106,7 @@ static int on_forget(void *ctx, struct msg *m, struct err *e)
 enum { FRESH = 1 << 0, SERVING = 1 << 1 };
 
 static const struct msg_permit permits[] = {
-	{ R_START, FRESH, sizeof(struct r_start), sizeof(struct r_start), 2, 2, on_start },
+	{ R_START, FRESH, sizeof(struct r_start), sizeof(struct r_start), 3, 3, on_start },
 	{ R_PING, SERVING, 0, 0, 0, 0, on_ping },
 	{ R_FORGET, SERVING, sizeof(struct r_forget), sizeof(struct r_forget), 0, 0, on_forget },
 };

@@ -6,11 +6,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,8 +38,6 @@ static int enclose(struct stager *s, struct err *e)
 	if (mkdir(s->store, 02750) < 0 && errno != EEXIST)
 		return err_set(e, errno, "mkdir '%s': %s", s->store, strerror(errno));
 	rc = confine_final(&stager_privileges, &as, &missing, e);
-	if (rc == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		rc = err_set(e, errno, "die with the keeper: %s", strerror(errno));
 	umask(027); /* the store's group reads */
 	if (rc == 0)
 		rc = depot_open(AT_FDCWD, s->store, &s->depot, e);
@@ -57,7 +53,10 @@ static int on_start(void *ctx, struct msg *m, struct err *e)
 
 	memcpy(&start, m->body, sizeof(start));
 	start.root[sizeof(start.root) - 1] = '\0';
-	int rc = places_init(start.root, &p, e);
+	int life_line = msg_take_fd(m, 0); /* open for ever */
+	int rc = role_tie(life_line, e);
+	if (rc == 0)
+		rc = places_init(start.root, &p, e);
 	if (rc < 0)
 		return rc;
 	snprintf(s->store, sizeof(s->store), "%s/%s", p.state, SKILL_STORE_NAME);
@@ -114,7 +113,7 @@ static int on_remove(void *ctx, struct msg *m, struct err *e)
 enum { FRESH = 1 << 0, SERVING = 1 << 1 };
 
 static const struct msg_permit permits[] = {
-	{ R_START, FRESH, sizeof(struct r_start), sizeof(struct r_start), 0, 0, on_start },
+	{ R_START, FRESH, sizeof(struct r_start), sizeof(struct r_start), 1, 1, on_start },
 	{ K_STAGE, SERVING, sizeof(struct k_stage), sizeof(struct k_stage), 1, 1, on_stage },
 	{ K_REMOVE, SERVING, sizeof(struct k_remove), sizeof(struct k_remove), 0, 0, on_remove },
 };

@@ -186,6 +186,7 @@ class Skills:
         self.writable, self.wants_start = writable, start
         self.child = self.broker = None
         self.req = 0
+        self.seen = {}
         self.session = int.from_bytes(os.urandom(8), "little") | 1
 
     def __enter__(self):
@@ -273,9 +274,13 @@ class Skills:
         self.kill()
         self.start()
 
+    def pids_alive(self):
+        """Of the roles last seen by pids(), those that still live."""
+        return [p for p in self.seen.values() if self._alive(p)]
+
     def pids(self):
         """{'server': pid, 'stager': pid}"""
-        found = {}
+        found = self.seen = {}
         with open("/proc/%d/task/%d/children" % (self.child.pid, self.child.pid)) as f:
             for pid in map(int, f.read().split()):
                 with open("/proc/%d/cmdline" % pid) as c:
