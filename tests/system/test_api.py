@@ -8,11 +8,13 @@ import os
 import re
 import struct
 import sys
+import tempfile
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cordon import Plane, UnixConnection, contains, equal, eventually, main, test, TOP  # noqa: E402
+from cordon import run as sh  # noqa: E402
 
 SESSION = {"orgId": "local", "userId": "root", "surface": "chat"}
 _plane = None
@@ -469,6 +471,38 @@ def receipts_are_kept_and_verified():
     kept["timestamp"] = "2" + "1" + kept["timestamp"][2:]
     equal(verify()["mismatches"], ["signature"])
     equal(p.api("GET", "/v1/receipts/%s/none" % job)[1], {"receipt": None, "envelope": None})
+
+
+@test
+def a_third_party_verifies_the_envelope_with_openssl_alone():
+    p = plane()
+    job = open_job(p)
+    _, r = execute(p, job, command="echo x; echo y >&2; exit 3", commandId="t3")
+    path = "/v1/receipts/%s/t3" % job
+    text = eventually(lambda: p.api("GET", path)[1]["envelope"], "the envelope is kept")
+    envelope = json.loads(text)
+    payload = base64.b64decode(envelope["payload"])
+    pae = b"DSSEv1 %d %s %d %s" % (len(envelope["payloadType"]), envelope["payloadType"].encode(),
+                                   len(payload), payload)
+    keys = p.api("GET", "/v1/receipts/keys")[1]["keys"]
+    equal([k["keyId"] for k in keys], [envelope["signatures"][0]["keyid"]])
+    with tempfile.TemporaryDirectory() as d:
+        for name, data in (("key", keys[0]["pem"].encode()), ("text", pae),
+                           ("sig", base64.b64decode(envelope["signatures"][0]["sig"]))):
+            with open(os.path.join(d, name), "wb") as f:
+                f.write(data)
+        verify = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "key", "-rawin", "-in",
+                  "text", "-sigfile", "sig"]
+        equal(sh(verify, cwd=d).status, 0)
+        with open(os.path.join(d, "text"), "ab") as f:
+            f.write(b" ")
+        assert sh(verify, cwd=d).status != 0, "a changed statement verifies"
+    said = json.loads(payload)["predicate"]
+    equal((said["end"]["termination"], said["end"]["exitCode"]), ("exited", 3))
+    equal(said["receipt"], r["receipt"])
+    equal(said["standardError"]["sha256"], hashlib.sha256(b"y\n").hexdigest())
+    equal("sha256:" + said["image"]["sha256"], r["imageDigest"])
+    equal(said["enforcement"]["guards"]["on"], r["guards"]["on"])
 
 
 # --- Refusals

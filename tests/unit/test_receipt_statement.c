@@ -40,7 +40,7 @@ static int stop(void **state)
 }
 
 static const uint8_t layers[1][DIGEST_LEN] = { { 3 } };
-static const struct statement_skill skills[] = { { "pdf", { 5 }, 12, 34567 } };
+static const struct statement_skill skills[] = { { "pdf", { 5 } } };
 static const char *const on[] = { "seccomp", "userns", NULL }, *const off[] = { NULL },
 		  *const missing[] = { "nft", NULL }, *const caps[] = { "FileRead", "Subprocess", NULL };
 
@@ -49,7 +49,8 @@ static struct statement measured(void)
 	return (struct statement){
 		.receipt = &receipt, .job_id = "job", .command_id = "cmd", .termination = "exited",
 		.exit_code = 3, .memory_bytes = 1 << 30, .timeout_ms = 120000, .pids = 256,
-		.layers = layers, .nlayers = 1, .skills = skills, .nskills = 1, .kernel_bytes = 900,
+		.layers = layers, .nlayers = 1, .skills = skills, .nskills = 1,
+		.skills_lookups = 12, .skills_served_bytes = 34567, .kernel_bytes = 900,
 		.gateway_bytes = 800, .capabilities = caps, .isolation = "container", .guards_on = on,
 		.guards_off = off, .guards_missing = missing, .lost_events = 2,
 	};

@@ -13,6 +13,7 @@
 #include "broker/reply.h"
 #include "digest/base64.h"
 #include "receipt/receipt.h"
+#include "receipt/statement.h"
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000 };
 
@@ -137,6 +138,26 @@ void api_receipt(struct broker *b, struct exchange *x)
 	reply_from_ledger(b, x, L_RECEIPT,
 			  json_pack("{s:s, s:s}", "jobId", x->param[0], "commandId", x->param[1]),
 			  shape_receipt, NULL);
+}
+
+/* The public keys of T3, every version: for trust stores. */
+void api_receipt_keys(struct broker *b, struct exchange *x)
+{
+	json_t *list = json_array();
+	const struct secret *s;
+	struct err e = { 0 };
+
+	for (size_t i = 0; b->keys.attestation && (s = secrets_at(b->keys.attestation, i)); i++) {
+		struct ed25519_public pub;
+		char pem[ED25519_PEM_MAX], id[ED25519_ID_MAX];
+		if (statement_public(s, &pub, &e) < 0)
+			continue;
+		ed25519_public_pem(&pub, pem);
+		ed25519_id(&pub, id);
+		json_array_append_new(list, json_pack("{s:i, s:s, s:s}", "version",
+						      (int)s->version, "keyId", id, "pem", pem));
+	}
+	reply_json(x, 200, json_pack("{s:o}", "keys", list));
 }
 
 struct verify_body {

@@ -24,9 +24,11 @@ enum { BROKER_SCRATCH = 64 * 1024 };
 
 struct broker_keys {
 	struct secret_set *carrier, *attestation, *provenance; /* NULL: not installed */
+	struct statement_signer *statement; /* of the attestation secret */
 };
 
 struct removal;
+struct statement_signer;
 
 struct broker {
 	struct loop loop;
@@ -48,6 +50,7 @@ struct broker {
 	struct watch supervisor_watch;
 	struct timer reaper, drain, ready_limit;
 	struct removal *removals; /* workspaces a dead worker did not remove */
+	struct command *unrecorded, *last_unrecorded; /* answered, their rows not written yet */
 	struct msg *buf;	  /* one receive buffer for all three links */
 	uint8_t *scratch;	  /* BROKER_SCRATCH bytes to read pipes into */
 	bool is_admitting;	  /* admit_more() is on the stack */

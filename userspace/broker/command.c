@@ -394,7 +394,8 @@ void command_refuse_request(struct broker *b, struct job *j, struct exec_request
 		static const char body[] = "{\"reason\":\"worker_error\",\"text\":\"out of memory\"}";
 		if (r)
 			request_done(r);
-		exchange_answer_static(x, 500, "application/json", body, sizeof(body) - 1);
+		if (x)
+			exchange_answer_static(x, 500, "application/json", body, sizeof(body) - 1);
 		return;
 	}
 	b->ncommands++;
@@ -463,11 +464,15 @@ static unsigned refusal_status(enum reason why)
 	return status < 400 ? 409 : (unsigned)status;
 }
 
-static void answer(struct command *c)
+void command_answer(struct command *c)
 {
 	struct exchange *x = c->exchange;
 	size_t len = 0;
 
+	if (c->is_answered)
+		return;
+	c->is_answered = true;
+	feed_close(&c->feed);
 	if (!x)
 		return;
 	if (c->request.is_stream && !c->is_denied)
@@ -490,13 +495,12 @@ void command_end(struct command *c)
 
 	c->phase = COMMAND_ENDED;
 	b->ninflight--;
-	feed_close(&c->feed);
 	admission_leave(&b->admission, &c->item);
 	if (j) {
 		job_remove(j, c);
 		c->job = NULL;
 	}
-	answer(c);
+	command_answer(c);
 	if (c->on_end)
 		c->on_end(c, c->on_end_ctx);
 	if (!c->exchange)
@@ -527,5 +531,6 @@ void command_free(struct command *c)
 	stream_done(&c->stream);
 	json_decref(c->receipt);
 	free(c->text);
+	free(c->signed_receipt);
 	free(c);
 }

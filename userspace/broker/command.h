@@ -99,9 +99,11 @@ struct command {
 	uint64_t asked_ns, started_ns;
 	enum reason reason;
 	enum termination termination;
-	bool is_denied, is_to_stop;
+	bool is_denied, is_to_stop, is_answered;
+	struct command *next_unrecorded;
 	char *text; /* says more than the reason */
 	json_t *receipt;
+	struct receipt *signed_receipt; /* the same, for its statement */
 	struct stream stream;
 };
 
@@ -130,7 +132,9 @@ void command_stop(struct command *c, enum reason why);
 struct command *command_find(struct job *j, const char *id);
 /* Starts whoever may start now. */
 void admit_more(struct broker *b);
-/* Its record is made: answers and leaves the job. */
+/* What it came to is settled: answers, once. */
+void command_answer(struct command *c);
+/* Its record is made: answers if it was not, and leaves the job. */
 void command_end(struct command *c);
 void command_free(struct command *c);
 
@@ -152,9 +156,26 @@ void stream_more(struct command *c);
 bool stream_is_full(const struct command *c);
 void stream_done(struct stream *s);
 
-/* record.c: the receipt, then the row; command_end() when both are made. */
+/*
+ * record.c: the receipt, the answer, the row, command_end(); in `required`
+ * mode the row before the answer.
+ */
 void record_begin(struct command *c);
+/* The rows of those that were answered; before every wait, when the answers have left. */
+void record_flush(struct broker *b);
 json_t *record_row(const struct command *c);
+
+/* attest.c: the envelope of T3 over @receipt, malloced; NULL: none could be made. */
+struct receipt;
+char *attest(const struct command *c, const struct receipt *receipt);
+
+/* The names of the worker's guards. */
+struct result_guard {
+	uint32_t bit; /* enum guard */
+	const char *name;
+};
+extern const struct result_guard result_guards[];
+extern const size_t result_nguards;
 
 /* result.c: SPEC 16's object; NULL: out of memory. */
 json_t *result_to_json(const struct command *c, bool with_output);

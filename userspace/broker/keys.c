@@ -9,6 +9,7 @@
 
 #include "base/scope.h"
 #include "broker/broker.h"
+#include "receipt/statement.h"
 
 static int load(int dir, const char *name, uid_t owner, struct secret_set **ret, struct err *e)
 {
@@ -27,6 +28,11 @@ int keys_load(int secrets_fd, uid_t owner, struct broker_keys *ret, struct err *
 		keys_done(&k);
 		return -e->code;
 	}
+	if (k.attestation &&
+	    statement_signer_new(secrets_current(k.attestation), &k.statement, e) < 0) {
+		keys_done(&k);
+		return -e->code;
+	}
 	*ret = k;
 	return 0;
 }
@@ -36,5 +42,6 @@ void keys_done(struct broker_keys *k)
 	secrets_free(k->carrier);
 	secrets_free(k->attestation);
 	secrets_free(k->provenance);
+	statement_signer_free(k->statement);
 	memset(k, 0, sizeof(*k));
 }

@@ -266,8 +266,12 @@ static int before_wait(void *ctx)
 	struct broker *b = ctx;
 	int ms = http_before_wait(&b->http);
 
+	if (b->unrecorded) {
+		record_flush(b);
+		ms = http_before_wait(&b->http); /* those that waited for an end */
+	}
 	ledger_flush(&b->ledger);
-	return ms;
+	return b->unrecorded ? 0 : ms;
 }
 
 int life_open(struct broker *b, struct err *e)

@@ -85,25 +85,28 @@ json_t *record_row(const struct command *c)
 
 static void make_receipt(struct command *c)
 {
-	struct receipt r;
+	struct receipt *r;
 	struct err e = { 0 };
 
 	/* A request that was not understood has no input to speak of. */
-	if (!c->input || !c->broker->keys.attestation)
+	if (!c->input || !c->broker->keys.attestation || !(r = malloc(sizeof(*r))))
 		return;
 	digest_end(c->input, c->input_digest);
 	uint64_t start_ns = c->started_ns ? c->started_ns : c->asked_ns;
 	if (c->termination == TERMINATION_EXITED && !c->is_denied)
-		receipt_success(&r, RECEIPT_TOOL, start_ns, c->input_digest,
+		receipt_success(r, RECEIPT_TOOL, start_ns, c->input_digest,
 				c->out[OUT_STDOUT].digest, c->egress.digest);
 	else
-		receipt_failure(&r, RECEIPT_TOOL, start_ns, c->input_digest,
+		receipt_failure(r, RECEIPT_TOOL, start_ns, c->input_digest,
 				c->reason != REASON_NONE ? reason_code(c->reason) :
 							   termination_code(c->termination));
-	if (receipt_sign(&r, c->broker->keys.attestation, &e) < 0)
+	if (receipt_sign(r, c->broker->keys.attestation, &e) < 0) {
 		log_error("receipt", "job=%s error=\"%s\"", c->job_id, e.msg);
-	else
-		c->receipt = receipt_to_json(&r);
+		free(r);
+		return;
+	}
+	c->receipt = receipt_to_json(r);
+	c->signed_receipt = r;
 }
 
 /* --- The row */
@@ -135,19 +138,48 @@ static json_t *row_letter(const struct command *c)
 	return body;
 }
 
+/* The statement, where something was measured; then the row. */
+static void write_row(struct command *c, ledger_answer fn)
+{
+	auto_json json_t *body = row_letter(c);
+	autofree char *envelope = NULL;
+
+	if (c->signed_receipt && c->has_started && !c->is_denied)
+		envelope = attest(c, c->signed_receipt);
+	if (body && envelope)
+		json_object_set_new(body, "envelope", json_string(envelope));
+	if (body)
+		c->letter = ledger_send(&c->broker->ledger, L_ROW, body, LETTER_KEPT, fn, c);
+	if (!c->letter)
+		log_error("row", "job=%s error=\"lost\"", c->job_id[0] ? c->job_id : "-");
+}
+
 void record_begin(struct command *c)
 {
-	bool waits = c->broker->config.audit == AUDIT_REQUIRED;
+	struct broker *b = c->broker;
 
 	fault_hit("command.record");
 	c->phase = COMMAND_RECORDING;
 	make_receipt(c);
-	auto_json json_t *body = row_letter(c);
-	if (body)
-		c->letter = ledger_send(&c->broker->ledger, L_ROW, body, LETTER_KEPT,
-					waits ? on_row : NULL, c);
-	if (!c->letter)
-		log_error("row", "job=%s error=\"lost\"", c->job_id[0] ? c->job_id : "-");
-	if (!c->letter || !waits)
+	if (b->config.audit == AUDIT_REQUIRED) {
+		write_row(c, on_row);
+		if (!c->letter)
+			command_end(c);
+		return;
+	}
+	/* Writing never disturbs a tool loop (A6): the answer leaves first. */
+	command_answer(c);
+	c->next_unrecorded = NULL;
+	*(b->unrecorded ? &b->last_unrecorded->next_unrecorded : &b->unrecorded) = c;
+	b->last_unrecorded = c;
+}
+
+void record_flush(struct broker *b)
+{
+	while (b->unrecorded) {
+		struct command *c = b->unrecorded;
+		b->unrecorded = c->next_unrecorded;
+		write_row(c, NULL);
 		command_end(c);
+	}
 }

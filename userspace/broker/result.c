@@ -13,10 +13,7 @@
 #include "json/flat.h"
 #include "json/json.h"
 
-static const struct {
-	uint32_t bit;
-	const char *name;
-} guards[] = {
+const struct result_guard result_guards[] = {
 	{ GUARD_USERNS, "userns" },
 	{ GUARD_SECCOMP, "seccomp" },
 	{ GUARD_NO_NEW_PRIVS, "no_new_privs" },
@@ -30,14 +27,15 @@ static const struct {
 	{ GUARD_NFT, "nft" },
 	{ GUARD_LANDLOCK, "landlock" },
 };
+const size_t result_nguards = ARRAY_SIZE(result_guards);
 
 static json_t *guard_names(uint32_t set)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; list && i < ARRAY_SIZE(guards); i++)
-		if (set & guards[i].bit)
-			json_array_append_new(list, json_string(guards[i].name));
+	for (size_t i = 0; list && i < result_nguards; i++)
+		if (set & result_guards[i].bit)
+			json_array_append_new(list, json_string(result_guards[i].name));
 	return list;
 }
 

@@ -39,6 +39,7 @@ const struct route api_routes[] = {
 	WITH_BODY("POST", "/v1/audit/export/{consumer}", ROLE_ADMIN, SMALL, api_audit_ack),
 	DELETE("/v1/audit/export/{consumer}", ROLE_ADMIN, api_audit_drop),
 	GET("/v1/receipts/{job}/{command}", ROLE_RUNNER | ROLE_AUDITOR, api_receipt),
+	GET("/v1/receipts/keys", 0, api_receipt_keys),
 	WITH_BODY("POST", "/v1/receipts/verify", 0, RECEIPT, api_receipt_verify),
 	GET("/v1/egress", ROLE_ADMIN, api_egress_live),
 	WITH_BODY("POST", "/v1/egress/check", ROLE_RUNNER | ROLE_ADMIN, SMALL, api_egress_check),

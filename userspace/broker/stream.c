@@ -62,7 +62,7 @@ static bool next_frame(struct command *c)
 		s->payload_left = n;
 		return true;
 	}
-	if (c->phase != COMMAND_ENDED || s->has_result)
+	if (!c->is_answered || s->has_result)
 		return false;
 	size_t len = 0;
 	char *text = result_text(c, false, &len);
@@ -103,12 +103,13 @@ static ssize_t on_pull(void *owner, char *buf, size_t max)
 		run_pipes_resume(c);
 		return (ssize_t)done;
 	}
-	if (c->phase != COMMAND_ENDED)
+	if (!c->is_answered)
 		return 0;
 	/* The whole of it is read (or memory ran out: the missing result says so). */
 	c->exchange->on_gone = NULL;
 	c->exchange = NULL;
-	command_free(c);
+	if (c->phase == COMMAND_ENDED)
+		command_free(c);
 	return -1;
 }
 
@@ -123,7 +124,7 @@ void stream_more(struct command *c)
 {
 	if (!c->exchange)
 		return;
-	if (c->phase == COMMAND_ENDED)
+	if (c->is_answered)
 		exchange_hurry(c->exchange);
 	else
 		exchange_go_on(c->exchange);

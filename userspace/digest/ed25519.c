@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "digest/base64.h"
@@ -34,19 +35,69 @@ bool ed25519_verify(const struct ed25519_public *pub, const void *buf, size_t le
 	return good;
 }
 
-int ed25519_sign(const uint8_t seed[ED25519_KEY_LEN], const void *buf, size_t len,
-		 uint8_t ret_sig[ED25519_SIG_LEN], struct err *e)
+static int sign_with(EVP_PKEY *key, const void *buf, size_t len, uint8_t ret_sig[ED25519_SIG_LEN],
+		     struct err *e)
 {
-	EVP_PKEY *key =
-		EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_KEY_LEN);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	size_t sig_len = ED25519_SIG_LEN;
 	bool good = key && ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key) == 1 &&
 		    EVP_DigestSign(ctx, ret_sig, &sig_len, buf, len) == 1;
 
 	EVP_MD_CTX_free(ctx);
-	EVP_PKEY_free(key);
 	return good ? 0 : err_set(e, EIO, "ed25519: libcrypto would not sign");
+}
+
+int ed25519_sign(const uint8_t seed[ED25519_KEY_LEN], const void *buf, size_t len,
+		 uint8_t ret_sig[ED25519_SIG_LEN], struct err *e)
+{
+	EVP_PKEY *key =
+		EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_KEY_LEN);
+	int rc = sign_with(key, buf, len, ret_sig, e);
+
+	EVP_PKEY_free(key);
+	return rc;
+}
+
+/* The key in libcrypto's form; making it anew costs more than a signature. */
+struct ed25519_signer {
+	EVP_PKEY *key;
+	struct ed25519_public pub;
+};
+
+int ed25519_signer_new(const uint8_t seed[ED25519_KEY_LEN], struct ed25519_signer **ret,
+		       struct err *e)
+{
+	struct ed25519_signer *s = calloc(1, sizeof(*s));
+	size_t n = sizeof(s->pub.key);
+
+	if (!s)
+		return err_set(e, ENOMEM, "ed25519: out of memory");
+	s->key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_KEY_LEN);
+	if (!s->key || EVP_PKEY_get_raw_public_key(s->key, s->pub.key, &n) != 1) {
+		ed25519_signer_free(s);
+		return err_set(e, EIO, "ed25519: libcrypto gave no key");
+	}
+	*ret = s;
+	return 0;
+}
+
+int ed25519_signer_sign(const struct ed25519_signer *s, const void *buf, size_t len,
+			uint8_t ret_sig[ED25519_SIG_LEN], struct err *e)
+{
+	return sign_with(s->key, buf, len, ret_sig, e);
+}
+
+void ed25519_signer_public(const struct ed25519_signer *s, struct ed25519_public *ret)
+{
+	*ret = s->pub;
+}
+
+void ed25519_signer_free(struct ed25519_signer *s)
+{
+	if (!s)
+		return;
+	EVP_PKEY_free(s->key); /* libcrypto zeroes it */
+	free(s);
 }
 
 int ed25519_public_of(const uint8_t seed[ED25519_KEY_LEN], struct ed25519_public *ret,

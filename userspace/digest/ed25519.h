@@ -24,6 +24,15 @@ bool ed25519_verify(const struct ed25519_public *pub, const void *buf, size_t le
 int ed25519_sign(const uint8_t seed[ED25519_KEY_LEN], const void *buf, size_t len,
 		 uint8_t ret_sig[ED25519_SIG_LEN], struct err *e);
 
+/* A private key made ready once, for who signs often. Keeps a copy of the seed until freed. */
+struct ed25519_signer;
+int ed25519_signer_new(const uint8_t seed[ED25519_KEY_LEN], struct ed25519_signer **ret,
+		       struct err *e);
+int ed25519_signer_sign(const struct ed25519_signer *s, const void *buf, size_t len,
+			uint8_t ret_sig[ED25519_SIG_LEN], struct err *e);
+void ed25519_signer_public(const struct ed25519_signer *s, struct ed25519_public *ret);
+void ed25519_signer_free(struct ed25519_signer *s); /* zeroes it; NULL is harmless */
+
 int ed25519_public_of(const uint8_t seed[ED25519_KEY_LEN], struct ed25519_public *ret,
 		      struct err *e);
 

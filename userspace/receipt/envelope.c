@@ -45,19 +45,54 @@ static char *pae(const void *payload, size_t len, size_t *ret_len)
 	return text;
 }
 
-static int sign_payload(const struct secret *key, const char *payload, size_t len,
-			uint8_t sig[ED25519_SIG_LEN], struct err *e)
+struct statement_signer {
+	struct ed25519_signer *key;
+	struct ed25519_public pub;
+	char id[ED25519_ID_MAX];
+};
+
+int statement_signer_new(const struct secret *attestation, struct statement_signer **ret,
+			 struct err *e)
 {
 	uint8_t seed[ED25519_KEY_LEN];
+	struct statement_signer *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return err_set(e, ENOMEM, "statement: out of memory");
+	statement_seed(attestation, seed);
+	int rc = ed25519_signer_new(seed, &k->key, e);
+	digest_wipe(seed, sizeof(seed));
+	if (rc < 0) {
+		free(k);
+		return rc;
+	}
+	ed25519_signer_public(k->key, &k->pub);
+	ed25519_id(&k->pub, k->id);
+	*ret = k;
+	return 0;
+}
+
+const struct ed25519_public *statement_signer_public(const struct statement_signer *k)
+{
+	return &k->pub;
+}
+
+void statement_signer_free(struct statement_signer *k)
+{
+	if (!k)
+		return;
+	ed25519_signer_free(k->key);
+	free(k);
+}
+
+static int sign_payload(const struct statement_signer *k, const char *payload, size_t len,
+			uint8_t sig[ED25519_SIG_LEN], struct err *e)
+{
 	size_t n;
 	autofree char *text = pae(payload, len, &n);
 
-	if (!text)
-		return err_set(e, ENOMEM, "statement: out of memory");
-	statement_seed(key, seed);
-	int rc = ed25519_sign(seed, text, n, sig, e);
-	digest_wipe(seed, sizeof(seed));
-	return rc;
+	return text ? ed25519_signer_sign(k->key, text, n, sig, e) :
+		      err_set(e, ENOMEM, "statement: out of memory");
 }
 
 /* {"payload":..,"payloadType":..,"signatures":[{"keyid":..,"sig":..}]} */
@@ -77,30 +112,37 @@ static char *render(const char *payload, size_t len, const char *keyid,
 	return v ? json_dump_compact(v, NULL) : NULL;
 }
 
-int statement_sign(const struct statement *s, const struct secret_set *keys, char **ret,
-		   struct err *e)
+int statement_sign_as(const struct statement *s, const struct statement_signer *k, char **ret,
+		      struct err *e)
 {
-	const struct secret *key = secrets_current(keys);
-	struct ed25519_public pub;
 	uint8_t sig[ED25519_SIG_LEN];
-	char id[ED25519_ID_MAX];
 	size_t len;
+	auto_json json_t *v = statement_build(s, &k->pub, e);
 
-	if (!key)
-		return err_set(e, ENOKEY, "statement: there is no attestation secret");
-	if (statement_public(key, &pub, e) < 0)
-		return -e->code;
-	auto_json json_t *v = statement_build(s, &pub, e);
 	if (!v)
 		return -e->code;
 	autofree char *payload = json_dump_compact(v, &len);
 	if (!payload)
 		return err_set(e, ENOMEM, "statement: out of memory");
-	if (sign_payload(key, payload, len, sig, e) < 0)
+	if (sign_payload(k, payload, len, sig, e) < 0)
 		return -e->code;
-	ed25519_id(&pub, id);
-	*ret = render(payload, len, id, sig);
+	*ret = render(payload, len, k->id, sig);
 	return *ret ? 0 : err_set(e, ENOMEM, "statement: out of memory");
+}
+
+int statement_sign(const struct statement *s, const struct secret_set *keys, char **ret,
+		   struct err *e)
+{
+	const struct secret *key = secrets_current(keys);
+	struct statement_signer *k;
+
+	if (!key)
+		return err_set(e, ENOKEY, "statement: there is no attestation secret");
+	if (statement_signer_new(key, &k, e) < 0)
+		return -e->code;
+	int rc = statement_sign_as(s, k, ret, e);
+	statement_signer_free(k);
+	return rc;
 }
 
 /* --- Verifying */

@@ -77,21 +77,23 @@ static json_t *limits_part(struct maker *m, const struct statement *s)
 	return v;
 }
 
+/* What is attached, and what the server saw of it: it counts by view, not by skill. */
 static json_t *skills_part(struct maker *m, const struct statement *s)
 {
-	json_t *list = json_array();
+	json_t *v = json_object(), *list = json_array();
 
 	for (size_t i = 0; i < s->nskills; i++) {
 		const struct statement_skill *k = &s->skills[i];
-		json_t *v = json_object();
-		set_text(m, v, "slug", k->slug);
-		set(m, v, "manifest", digest_set(m, k->manifest));
-		set_number(m, v, "lookups", k->lookups);
-		set_number(m, v, "servedBytes", k->served_bytes);
-		if (json_array_append_new(list, v))
+		json_t *one = json_object();
+		set_text(m, one, "slug", k->slug);
+		set(m, one, "manifest", digest_set(m, k->manifest));
+		if (json_array_append_new(list, one))
 			m->failed = true;
 	}
-	return list;
+	set(m, v, "attached", list);
+	set_number(m, v, "lookups", s->skills_lookups);
+	set_number(m, v, "servedBytes", s->skills_served_bytes);
+	return v;
 }
 
 static json_t *enforcement_part(struct maker *m, const struct statement *s)

@@ -25,11 +25,10 @@ enum {
 	STATEMENT_MAX = 256 * 1024, /* bytes of an envelope */
 };
 
-/* One attached skill: its manifest's digest, and what its server saw. */
+/* One attached skill: its manifest's digest. */
 struct statement_skill {
 	const char *slug;
 	uint8_t manifest[DIGEST_LEN];
-	uint64_t lookups, served_bytes;
 };
 
 /* What was measured and enforced. Borrows everything; lists are NULL-terminated texts. */
@@ -48,6 +47,7 @@ struct statement {
 	uint64_t kernel_bytes, gateway_bytes;
 	const struct statement_skill *skills;
 	size_t nskills;
+	uint64_t skills_lookups, skills_served_bytes; /* of all of them, as their server counted */
 	const char *const *capabilities; /* effective (C1) */
 	const char *isolation;		 /* grade */
 	const char *const *guards_on, *const *guards_off, *const *guards_missing;
@@ -63,6 +63,17 @@ int statement_public(const struct secret *attestation, struct ed25519_public *re
 /* The in-toto statement, naming @signer. NULL with *e set: a list too long, no UTF-8, out of memory. */
 json_t *statement_build(const struct statement *s, const struct ed25519_public *signer,
 			struct err *e);
+
+/* The signing key of one version, made ready once for who signs often. */
+struct statement_signer;
+int statement_signer_new(const struct secret *attestation, struct statement_signer **ret,
+			 struct err *e);
+const struct ed25519_public *statement_signer_public(const struct statement_signer *k);
+void statement_signer_free(struct statement_signer *k); /* NULL is harmless */
+
+/* Builds and signs as @k: *ret is the envelope's JSON text (caller frees). */
+int statement_sign_as(const struct statement *s, const struct statement_signer *k, char **ret,
+		      struct err *e);
 
 /* Builds and signs under the current version: *ret is the envelope's JSON text (caller frees). */
 int statement_sign(const struct statement *s, const struct secret_set *keys, char **ret,
