@@ -73,62 +73,99 @@ static __always_inline int charge(const struct egress_slot *slot, __u64 len)
 	return 0;
 }
 
-/* The four bytes of ports and the flags of a TCP header that starts @at bytes in. */
-static __always_inline int tcp_fields(struct __sk_buff *skb, __u32 at, __be16 ports[2], __u8 *flags)
+/* What judging a packet takes, out of its headers. */
+struct packet {
+	__u32 remote;
+	__u16 port; /* the remote end's; TCP only */
+	__u8 protocol;
+	__u8 flags; /* of TCP */
+};
+
+#define TCP_BYTES 14 /* up to and with the flags */
+
+static __always_inline void take_tcp(struct packet *p, const __u8 *tcp, int is_out)
 {
-	return bpf_skb_load_bytes(skb, at, ports, 4) == 0 &&
-	       bpf_skb_load_bytes(skb, at + 13, flags, 1) == 0;
+	p->port = is_out ? tcp[2] << 8 | tcp[3] : tcp[0] << 8 | tcp[1];
+	p->flags = tcp[13];
 }
 
-static __always_inline int judge4(struct __sk_buff *skb, struct egress_slot *slot, __u64 id,
-				  const struct iphdr *ip, int is_out)
+static __always_inline void take_ip(struct packet *p, const struct iphdr *ip, int is_out)
 {
-	__u32 remote = bpf_ntohl(is_out ? ip->daddr : ip->saddr);
-	__be16 ports[2];
-	__u8 flags;
+	p->remote = bpf_ntohl(is_out ? ip->daddr : ip->saddr);
+	/* A fragment has no ports to go by: it is of no protocol that is let through. */
+	p->protocol = ip->frag_off & bpf_htons(IP_FRAGMENT) ? 0 : ip->protocol;
+}
 
-	if ((bpf_ntohs(ip->frag_off) & IP_FRAGMENT) || ip->protocol != EGRESS_PROTO_TCP ||
-	    !tcp_fields(skb, ip->ihl * 4, ports, &flags))
+/* Headers with options, or not in the linear part: rare, and by copy. */
+static __noinline int read4_slowly(struct __sk_buff *skb, struct packet *p, int is_out)
+{
+	struct iphdr ip;
+	__u8 tcp[TCP_BYTES];
+
+	if (!p || bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0)
 		return 0;
-	if (!egress_reach_gateway(remote, bpf_ntohs(ports[is_out ? 1 : 0]), ip->protocol, slot))
+	take_ip(p, &ip, is_out);
+	if (p->protocol != EGRESS_PROTO_TCP)
+		return 1;
+	if (bpf_skb_load_bytes(skb, ip.ihl * 4, tcp, sizeof(tcp)) < 0)
+		return 0;
+	take_tcp(p, tcp, is_out);
+	return 1;
+}
+
+static __always_inline int read4(struct __sk_buff *skb, struct packet *p, int is_out)
+{
+	const __u8 *data = (const __u8 *)(long)skb->data;
+	const struct iphdr *ip = (const struct iphdr *)data;
+
+	if (data + sizeof(*ip) + TCP_BYTES > (const __u8 *)(long)skb->data_end || ip->ihl != 5)
+		return read4_slowly(skb, p, is_out);
+	take_ip(p, ip, is_out);
+	if (p->protocol == EGRESS_PROTO_TCP)
+		take_tcp(p, data + sizeof(*ip), is_out);
+	return 1;
+}
+
+static __always_inline int is_loopback6(struct __sk_buff *skb, int is_out)
+{
+	struct ipv6hdr ip6;
+
+	return bpf_skb_load_bytes(skb, 0, &ip6, sizeof(ip6)) == 0 &&
+	       address6_loopback((const __u8 *)(is_out ? &ip6.daddr : &ip6.saddr));
+}
+
+static __always_inline int through_door(struct __sk_buff *skb, struct egress_slot *slot, __u64 id,
+					const struct packet *p, int is_out)
+{
+	if (!egress_reach_gateway(p->remote, p->port, p->protocol, slot))
 		return 0;
 	/* A reset carries nothing and is what ends a connection promptly: never held back. */
-	if (!(flags & TCP_RST) && !charge(slot, skb->len)) {
+	if (!(p->flags & TCP_RST) && !charge(slot, skb->len)) {
 		report_over(slot, id);
 		return 0;
 	}
-	__sync_fetch_and_add(is_out ? &slot->out_bytes : &slot->in_bytes, skb->len);
-	__sync_fetch_and_add(is_out ? &slot->out_packets : &slot->in_packets, 1);
+	__sync_fetch_and_add(is_out ? &slot->out.bytes : &slot->in.bytes, skb->len);
+	__sync_fetch_and_add(is_out ? &slot->out.packets : &slot->in.packets, 1);
 	return 1;
 }
 
 static __always_inline int judge(struct __sk_buff *skb, int is_out)
 {
+	struct packet p = { 0 };
 	struct egress_slot *slot;
-	struct ipv6hdr ip6;
-	struct iphdr ip;
+	int is_v4 = skb->protocol == bpf_htons(ETH_P_IP), pass = 0;
 	__u64 id;
-	int pass = 0;
 
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0)
-			return 0;
-		if (address4_loopback(bpf_ntohl(is_out ? ip.daddr : ip.saddr)))
-			return 1;
-	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		if (bpf_skb_load_bytes(skb, 0, &ip6, sizeof(ip6)) < 0)
-			return 0;
-		if (address6_loopback((const __u8 *)(is_out ? &ip6.daddr : &ip6.saddr)))
-			return 1;
-	} else {
+	if (is_v4 && !read4(skb, &p, is_out))
 		return 0;
-	}
+	if (is_v4 ? address4_loopback(p.remote) :
+		    skb->protocol == bpf_htons(ETH_P_IPV6) && is_loopback6(skb, is_out))
+		return 1;
 	id = bpf_skb_ancestor_cgroup_id(skb, slot_level);
 	slot = bpf_map_lookup_elem(&slots, &id);
 	if (!slot)
 		return 0;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		pass = judge4(skb, slot, id, &ip, is_out);
+	pass = is_v4 && through_door(skb, slot, id, &p, is_out);
 	if (!pass)
 		__sync_fetch_and_add(&slot->denied, 1);
 	return pass ? 1 : 0;

@@ -12,8 +12,18 @@
 #endif
 
 #define EGRESS_SLOTS_MAX 4096
-#define EGRESS_TOKENS_MAX 16384
+#define EGRESS_TOKENS_MAX 1024 /* at one time: those of running commands */
 #define EGRESS_PORTS 2
+
+/*
+ * IP packets with their headers. The two directions are counted on different
+ * processors, and what every packet reads lies apart from both: a line of the
+ * cache that travels with each packet costs more than all the rest.
+ */
+struct egress_count {
+	__u64 bytes, packets;
+	__u64 pad[6];
+};
 
 /*
  * Map `slots`: kernel id of a slot's cgroup directory -> this. No entry: only
@@ -25,9 +35,10 @@ struct egress_slot {
 	__u32 gateway;	/* IPv4 */
 	__u16 ports[EGRESS_PORTS]; /* 0: none */
 	__u32 is_over;	/* the ceiling has refused something; reported once */
-	__u64 out_bytes, out_packets; /* from the sandbox, as IP packets with their headers */
-	__u64 in_bytes, in_packets;
 	__u64 denied; /* packets, connects, binds and sockets refused */
+	__u64 pad[5];
+	struct egress_count out; /* from the sandbox */
+	struct egress_count in;
 };
 
 /*
@@ -37,6 +48,7 @@ struct egress_slot {
 struct egress_token {
 	__u64 budget; /* bytes over the life of the token; 0: nothing passes */
 	__u64 used;
+	__u64 pad[6];
 };
 
 /* Ring `events`. */
@@ -59,8 +71,8 @@ struct egress_range {
 
 #ifndef __VMLINUX_H__
 #include <assert.h>
-static_assert(sizeof(struct egress_slot) == 56, "egress_slot");
-static_assert(sizeof(struct egress_token) == 16, "egress_token");
+static_assert(sizeof(struct egress_slot) == 192, "egress_slot");
+static_assert(sizeof(struct egress_token) == 64, "egress_token");
 static_assert(sizeof(struct egress_exempt) == 20, "egress_exempt");
 static_assert(sizeof(struct egress_range) == 20, "egress_range");
 #endif

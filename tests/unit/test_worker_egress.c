@@ -312,7 +312,7 @@ static void loopback_is_free_in_every_tier(void **state)
 	open_door(UINT64_MAX);
 	assert_int_equal(in_room(t.slot, GATEWAY, loopback_works), 0);
 	struct egress_slot s = shut_door();
-	assert_int_equal(s.out_bytes + s.in_bytes, 0);
+	assert_int_equal(s.out.bytes + s.in.bytes, 0);
 }
 
 static int nothing_but_loopback(void)
@@ -389,7 +389,7 @@ static void the_gateways_address_gives_a_job_nothing(void **state)
 	open_door(UINT64_MAX);
 	assert_int_equal(in_slot_with_door(t.slot, gateway_address_gives_nothing), 0);
 	struct egress_slot s = shut_door();
-	assert_int_equal(s.out_bytes + s.in_bytes, 0);
+	assert_int_equal(s.out.bytes + s.in.bytes, 0);
 	assert_true(s.denied >= 2);
 }
 
@@ -428,10 +428,10 @@ static void packets_are_counted_as_they_are(void **state)
 	open_door(UINT64_MAX);
 	assert_int_equal(in_slot_with_door(t.slot, carry_bulk), 0);
 	struct egress_slot s = shut_door();
-	assert_true(s.out_bytes >= BULK);
-	assert_true(s.out_bytes - BULK <= s.out_packets * 120);
-	assert_true(s.in_bytes <= s.in_packets * 120); /* acknowledgements alone */
-	assert_int_equal(egress_kernel_token_used(t.k, 1), s.out_bytes + s.in_bytes);
+	assert_true(s.out.bytes >= BULK);
+	assert_true(s.out.bytes - BULK <= s.out.packets * 120);
+	assert_true(s.in.bytes <= s.in.packets * 120); /* acknowledgements alone */
+	assert_int_equal(egress_kernel_token_used(t.k, 1), s.out.bytes + s.in.bytes);
 }
 
 static void a_child_cgroup_is_judged_as_its_slot(void **state)
@@ -441,7 +441,7 @@ static void a_child_cgroup_is_judged_as_its_slot(void **state)
 	open_door(UINT64_MAX);
 	assert_int_equal(in_slot_with_door(t.child, carry_bulk), 0);
 	struct egress_slot s = shut_door();
-	assert_true(s.out_bytes >= BULK);
+	assert_true(s.out.bytes >= BULK);
 }
 
 /* --- The ceiling */
@@ -474,7 +474,7 @@ static void the_ceiling_is_never_overshot_and_said_once(void **state)
 	assert_int_equal(in_slot_with_door(t.slot, run_into_ceiling), 0);
 	struct egress_slot s = shut_door();
 	assert_true(egress_kernel_token_used(t.k, 1) <= CEILING);
-	assert_true(s.out_bytes + s.in_bytes > CEILING / 2);
+	assert_true(s.out.bytes + s.in.bytes > CEILING / 2);
 	assert_int_equal(s.is_over, 1);
 	over_id = 0;
 	egress_kernel_events_read(t.k, note_over, NULL);

@@ -27,7 +27,7 @@
 #include "worker/egress_network.h"
 #include "worker/egress_nft.h"
 
-enum { TOKENS_LIVE = 1024, RESOLV_CONF_MAX = 64 * 1024 };
+enum { TOKENS_LIVE = EGRESS_TOKENS_MAX, RESOLV_CONF_MAX = 64 * 1024 };
 
 /* A token that a running command refers to; its index is the kernel's. */
 struct token {
@@ -286,9 +286,9 @@ void egress_end(struct egress *g, uint64_t cgroup_id, uint64_t token, struct w_d
 
 	if (egress_kernel_slot_take(g->kernel, cgroup_id, &counts, &e) < 0)
 		return; /* its command never began */
-	done->egress_out_bytes = counts.out_bytes;
-	done->egress_in_bytes = counts.in_bytes;
-	done->egress_packets = counts.out_packets + counts.in_packets;
+	done->egress_out_bytes = counts.out.bytes;
+	done->egress_in_bytes = counts.in.bytes;
+	done->egress_packets = counts.out.packets + counts.in.packets;
 	done->egress_denied = counts.denied;
 	if (!token || !index)
 		return;
