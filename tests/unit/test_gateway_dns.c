@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DNS answers, honest and otherwise (E9; ESCAPES e 49, e 50). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "gateway/dns.h"
+
+static uint8_t packet[1024];
+static size_t len;
+
+static void put(const void *bytes, size_t n)
+{
+	memcpy(packet + len, bytes, n);
+	len += n;
+}
+
+static void put_name(const char *name)
+{
+	while (*name) {
+		const char *dot = strchr(name, '.');
+		size_t n = dot ? (size_t)(dot - name) : strlen(name);
+		packet[len++] = (uint8_t)n;
+		put(name, n);
+		name += n + (dot != NULL);
+	}
+	packet[len++] = 0;
+}
+
+/* A header and the question for a.example, A. */
+static void begin(unsigned answers)
+{
+	const uint8_t head[] = { 1, 2, 0x81, 0x80, 0, 1, 0, (uint8_t)answers, 0, 0, 0, 0 };
+
+	len = 0;
+	put(head, sizeof(head));
+	put_name("a.example");
+	put("\0\1\0\1", 4);
+}
+
+static void put_record(const char *owner, uint8_t type, const void *data, size_t n)
+{
+	put_name(owner);
+	put((const uint8_t[]){ 0, type, 0, 1, 0, 0, 0, 9, (uint8_t)(n >> 8), (uint8_t)n }, 10);
+	put(data, n);
+}
+
+static void put_alias(const char *owner, const char *to)
+{
+	size_t at;
+
+	put_name(owner);
+	put((const uint8_t[]){ 0, DNS_CNAME, 0, 1, 0, 0, 0, 9, 0, 0 }, 10);
+	at = len;
+	put_name(to);
+	packet[at - 1] = (uint8_t)(len - at);
+}
+
+static int answer(struct address out[static DNS_ADDRESSES_MAX])
+{
+	return dns_read_answer(packet, len, DNS_A, "a.example", out);
+}
+
+static void addresses_of_the_name_are_taken_in_order(void **state)
+{
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	begin(3);
+	put_record("A.Example", DNS_A, "\1\2\3\4", 4);
+	put_record("other.example", DNS_A, "\12\0\0\1", 4);
+	put_record("a.example", DNS_A, "\5\6\7\10", 4);
+	assert_int_equal(answer(out), 2);
+	assert_memory_equal(out[0].bytes, "\1\2\3\4", 4);
+	assert_memory_equal(out[1].bytes, "\5\6\7\10", 4);
+	assert_int_equal(dns_read_answer(packet, len, DNS_AAAA, "a.example", out), -1);
+	assert_int_equal(dns_read_answer(packet, len, DNS_A, "b.example", out), -1);
+}
+
+static void aliases_are_followed_so_far_and_no_further(void **state)
+{
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	begin(3);
+	put_record("c.example", DNS_A, "\1\2\3\4", 4);
+	put_alias("a.example", "B.example");
+	put_alias("b.example", "c.example");
+	assert_int_equal(answer(out), 1);
+	begin(2);
+	put_alias("a.example", "b.example");
+	put_alias("b.example", "a.example");
+	assert_int_equal(answer(out), 0);
+	begin(1);
+	put_alias("a.example", "a.example");
+	assert_int_equal(answer(out), 0);
+}
+
+static void what_is_malformed_is_no_answer(void **state)
+{
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	begin(1);
+	put_record("a.example", DNS_A, "\1\2\3", 3);
+	assert_int_equal(answer(out), -1);
+	begin(1);
+	put_record("a.example", DNS_A, "\1\2\3\4", 4);
+	for (size_t whole = len; len > 0; len--)
+		assert_int_equal(answer(out), len == whole ? 1 : -1);
+	begin(9); /* promises more than there is */
+	put_record("a.example", DNS_A, "\1\2\3\4", 4);
+	assert_int_equal(answer(out), -1);
+	begin(0);
+	packet[2] |= 0x02; /* truncated */
+	assert_int_equal(answer(out), -1);
+	begin(0);
+	packet[2] &= 0x7f; /* a question */
+	assert_int_equal(answer(out), -1);
+	begin(0);
+	packet[3] |= 3; /* no such name */
+	assert_int_equal(answer(out), 0);
+	begin(0);
+	packet[5] = 2; /* two questions */
+	assert_int_equal(answer(out), -1);
+}
+
+static void pointers_only_lead_backwards(void **state)
+{
+	static const uint8_t loops[][2] = { { 0xc0, 0x1d }, { 0xc0, 0xff }, { 0xc0, 0x1f } };
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	begin(1);
+	put("\xc0\x0c", 2); /* the question's name: honest */
+	put("\0\1\0\1\0\0\0\1\0\4\1\2\3\4", 14);
+	assert_int_equal(answer(out), 1);
+	for (int i = 0; i < 3; i++) {
+		begin(1);
+		put(loops[i], 2);
+		put("\0\1\0\1\0\0\0\1\0\4\1\2\3\4", 14);
+		assert_int_equal(answer(out), -1);
+	}
+	begin(1);
+	put("\x80x\0", 3); /* a reserved label type */
+	put("\0\1\0\1\0\0\0\1\0\4\1\2\3\4", 14);
+	assert_int_equal(answer(out), -1);
+}
+
+static void odd_bytes_in_names_match_nothing(void **state)
+{
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	begin(1);
+	put("\11a.example\0", 11); /* one label with a dot in it */
+	put("\0\1\0\1\0\0\0\1\0\4\1\2\3\4", 14);
+	assert_int_equal(answer(out), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses_of_the_name_are_taken_in_order),
+		cmocka_unit_test(aliases_are_followed_so_far_and_no_further),
+		cmocka_unit_test(what_is_malformed_is_no_answer),
+		cmocka_unit_test(pointers_only_lead_backwards),
+		cmocka_unit_test(odd_bytes_in_names_match_nothing),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("gateway_dns", tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heads and bodies: what is read, what goes on, what is refused (E13). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/scope.h"
+#include "gateway/body.h"
+#include "gateway/request.h"
+
+/* NULL head: refused by scanning or parsing. */
+static bool parse(const char *text, struct head *ret)
+{
+	size_t scanned = 0;
+
+	return head_scan(text, strlen(text), &scanned) == HEAD_DONE &&
+	       head_parse_request(text, scanned, ret);
+}
+
+static bool read_request(const char *text, struct request *ret)
+{
+	static struct head h;
+
+	return parse(text, &h) && request_read(&h, ret);
+}
+
+static void a_head_is_found_however_it_comes(void **state)
+{
+	static const char text[] = "GET http://a.example/ HTTP/1.1\r\nHost: a\r\n\r\nbody";
+
+	(void)state;
+	for (size_t step = 1; step < sizeof(text); step++) {
+		enum head_result r = HEAD_MORE;
+		size_t scanned = 0;
+
+		for (size_t have = step; r == HEAD_MORE && have < sizeof(text) + step; have += step)
+			r = head_scan(text, have < sizeof(text) - 1 ? have : sizeof(text) - 1, &scanned);
+		assert_int_equal(r, HEAD_DONE);
+		assert_int_equal(scanned, sizeof(text) - 1 - 4);
+	}
+}
+
+static void a_head_has_an_end_or_is_refused(void **state)
+{
+	static char text[HEAD_MAX + 10];
+	size_t scanned = 0;
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	assert_int_equal(head_scan(text, HEAD_MAX - 1, &scanned), HEAD_MORE);
+	assert_int_equal(head_scan(text, sizeof(text), &scanned), HEAD_BAD);
+}
+
+static void broken_lines_are_refused_as_soon_as_they_are_seen(void **state)
+{
+	static const char *const bad[] = { "GET\n", "G\r\r", "\r\n", "\n", "G\x01", "G\x7f", "a\r\n\rX" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		size_t scanned = 0;
+		assert_int_equal(head_scan(bad[i], strlen(bad[i]), &scanned), HEAD_BAD);
+	}
+	size_t scanned = 0;
+	assert_int_equal(head_scan("G\0", 2, &scanned), HEAD_BAD);
+}
+
+static void the_target_and_the_credential_are_read(void **state)
+{
+	struct request r;
+
+	(void)state;
+	assert_true(read_request("CONNECT A.example.:443 HTTP/1.0\r\n"
+				 "Proxy-Authorization: basic MDEyMzQ1Njc4OWFiY2RlZjp4\r\n\r\n", &r));
+	assert_true(r.is_connect && r.has_credential && !r.keep_alive);
+	assert_string_equal(r.target.host.name, "a.example");
+	assert_int_equal(r.target.port, 443);
+	assert_string_equal(r.token, "0123456789abcdef");
+	assert_true(read_request("HEAD HTTP://[2001:DB8::1]/x HTTP/1.1\r\nHost: y\r\n\r\n", &r));
+	assert_true(r.is_head && r.keep_alive && !r.has_credential);
+	assert_int_equal(r.target.port, 80);
+	assert_int_equal(r.target.host.address.family, 6);
+	assert_true(read_request("GET http://a/ HTTP/1.1\r\nHost:\r\nConnection: x , Close\r\n\r\n", &r));
+	assert_false(r.keep_alive);
+}
+
+static const char *render(const char *text)
+{
+	static char out[4096];
+	static struct head h;
+	struct request r;
+
+	assert_true(parse(text, &h));
+	assert_true(request_read(&h, &r));
+	size_t n = request_render(&h, &r, out, sizeof(out) - 1);
+	assert_true(n > 0);
+	out[n] = '\0';
+	assert_int_equal(request_render(&h, &r, out + n + 1, n - 1), 0); /* too small: nothing */
+	return out;
+}
+
+static void what_goes_upstream_is_written_anew(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		render("POST http://a.example:8080?q HTTP/1.1\r\nHost: evil\r\nX: 1\r\nTE: t\r\n"
+		       "Connection: y, content-length, host\r\nY: 2\r\nContent-Length: 3\r\n"
+		       "Proxy-Authorization: Basic x\r\n\r\n"),
+		"POST /?q HTTP/1.1\r\nHost: a.example:8080\r\nX: 1\r\nContent-Length: 3\r\n"
+		"Connection: close\r\n\r\n");
+	assert_string_equal(render("OPTIONS http://a.example HTTP/1.0\r\nContent-Length: 0\r\n\r\n"),
+			    "OPTIONS * HTTP/1.0\r\nHost: a.example\r\nContent-Length: 0\r\n"
+			    "Connection: close\r\n\r\n");
+	assert_string_equal(render("PUT http://[2001:db8::1]/ HTTP/1.1\r\nHost: x\r\n"
+				   "Transfer-Encoding: CHUNKED\r\n\r\n"),
+			    "PUT / HTTP/1.1\r\nHost: [2001:db8::1]\r\n"
+			    "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+}
+
+static void a_refusal_is_a_whole_answer(void **state)
+{
+	struct target t = { .port = 443 };
+	char out[1024];
+
+	(void)state;
+	assert_true(host_parse("a.example", 9, &t.host));
+	out[refusal_render(EGRESS_UNREGISTERED_TOKEN, &t, out, sizeof(out))] = '\0';
+	assert_string_equal(out, "HTTP/1.1 407 Proxy Authentication Required\r\n"
+				 "Cordon-Reason: unregistered_token\r\n"
+				 "Proxy-Authenticate: Basic realm=\"cordon\"\r\n"
+				 "Content-Type: application/json\r\nContent-Length: 62\r\n"
+				 "Connection: close\r\n\r\n"
+				 "{\"reason\":\"unregistered_token\",\"host\":\"a.example\",\"port\":443}\n");
+	assert_int_equal(refusal_render(EGRESS_BAD_REQUEST, NULL, out, 20), 0);
+}
+
+static void responses_are_framed_or_refused(void **state)
+{
+	static const struct {
+		const char *text;
+		bool is_head;
+		enum framing want;
+	} rows[] = {
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, FRAMING_LENGTH },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, FRAMING_NONE },
+		{ "HTTP/1.1 200\r\n\r\n", false, FRAMING_UNTIL_CLOSE },
+		{ "HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n", false, FRAMING_NONE },
+		{ "HTTP/1.1 304 No\r\n\r\n", false, FRAMING_NONE },
+		{ "HTTP/1.1 100 Go\r\n\r\n", false, FRAMING_NONE },
+		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", false, FRAMING_CHUNKED },
+		{ "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", false, FRAMING_BAD },
+		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", false, FRAMING_BAD },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", false, FRAMING_BAD },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct head h;
+		uint64_t length;
+		assert_true(head_parse_response(rows[i].text, strlen(rows[i].text), &h));
+		assert_int_equal(head_response_framing(&h, rows[i].is_head, &length), rows[i].want);
+	}
+	static const char *const bad[] = { "HTTP/1.1 99 X\r\n\r\n", "HTTP/1.1 20 X\r\n\r\n",
+					   "HTTP/1.1  200 OK\r\n\r\n", "HTTP/2 200 OK\r\n\r\n",
+					   "ICY 200 OK\r\n\r\n", "HTTP/1.1 200OK\r\n\r\n" };
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct head h;
+		assert_false(head_parse_response(bad[i], strlen(bad[i]), &h));
+	}
+}
+
+static void lengths_are_counted_down(void **state)
+{
+	struct body b;
+	size_t used;
+
+	(void)state;
+	body_init(&b, FRAMING_LENGTH, 5, true);
+	assert_false(body_is_done(&b));
+	assert_true(body_walk(&b, "abc", 3, &used));
+	assert_int_equal(used, 3);
+	assert_true(body_walk(&b, "deXY", 4, &used));
+	assert_int_equal(used, 2);
+	assert_true(body_is_done(&b));
+	body_init(&b, FRAMING_NONE, 0, true);
+	assert_true(body_is_done(&b));
+}
+
+static void chunks_end_where_they_say(void **state)
+{
+	static const char text[] = "5\r\nhello\r\nA\r\n0123456789\r\n0\r\n\r\nGET";
+	struct body b;
+	size_t used;
+
+	(void)state;
+	body_init(&b, FRAMING_CHUNKED, 0, true);
+	assert_true(body_walk(&b, text, sizeof(text) - 1, &used));
+	assert_true(body_is_done(&b));
+	assert_int_equal(used, sizeof(text) - 1 - 3);
+	/* an answer may have extensions and trailers */
+	static const char loose[] = "5;x=y\r\nhello\r\n0\r\nT: 1\r\n\r\n";
+	body_init(&b, FRAMING_CHUNKED, 0, false);
+	assert_true(body_walk(&b, loose, sizeof(loose) - 1, &used));
+	assert_true(body_is_done(&b));
+	body_init(&b, FRAMING_CHUNKED, 0, true);
+	assert_false(body_walk(&b, loose, sizeof(loose) - 1, &used));
+	assert_false(body_walk(&b, "0", 1, &used)); /* and nothing passes any more */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_head_is_found_however_it_comes),
+		cmocka_unit_test(a_head_has_an_end_or_is_refused),
+		cmocka_unit_test(broken_lines_are_refused_as_soon_as_they_are_seen),
+		cmocka_unit_test(the_target_and_the_credential_are_read),
+		cmocka_unit_test(what_goes_upstream_is_written_anew),
+		cmocka_unit_test(a_refusal_is_a_whole_answer),
+		cmocka_unit_test(responses_are_framed_or_refused),
+		cmocka_unit_test(lengths_are_counted_down),
+		cmocka_unit_test(chunks_end_where_they_say),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("gateway_head", tests, NULL, NULL);
+}
