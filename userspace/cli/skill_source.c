@@ -74,6 +74,8 @@ struct walk {
 	char path[SKILL_PATH_MAX + SKILL_NAME_MAX + 2];
 	char shown[160];
 	uint8_t *copy; /* COPY_LEN */
+	int (*judge)(void *ctx, const struct stat *st, struct err *e); /* NULL: everything goes */
+	void *ctx;
 };
 
 static int fault(struct walk *w, const char *words, struct err *e)
@@ -116,6 +118,8 @@ static int put_file(struct walk *w, int fd, const struct stat *st, struct err *e
 
 	if (st->st_mode & (S_ISUID | S_ISGID | S_ISVTX))
 		return fault(w, "it is set-uid, set-gid or sticky", e);
+	if (w->judge && w->judge(w->ctx, st, e) < 0)
+		return err_wrap(e, skill_show(w->path, w->len, w->shown, sizeof(w->shown)));
 	if (digest_fd(fd, record.sha256, &record.size, e) < 0)
 		return err_wrap(e, skill_show(w->path, w->len, w->shown, sizeof(w->shown)));
 	if (lseek(fd, 0, SEEK_SET) < 0)
@@ -214,7 +218,9 @@ static int walk_directory(struct walk *w, int dirfd, struct err *e)
 	return rc;
 }
 
-int skill_source_directory(int dirfd, const char *slug, struct skill_sink *to, struct err *e)
+int skill_source_directory(int dirfd, const char *slug, struct skill_sink *to,
+			   int (*judge)(void *ctx, const struct stat *st, struct err *e), void *ctx,
+			   struct err *e)
 {
 	autofree struct walk *w = calloc(1, sizeof(*w));
 	autofree uint8_t *copy = malloc(COPY_LEN);
@@ -223,6 +229,8 @@ int skill_source_directory(int dirfd, const char *slug, struct skill_sink *to, s
 		return err_set(e, ENOMEM, "out of memory");
 	w->to = to;
 	w->copy = copy;
+	w->judge = judge;
+	w->ctx = ctx;
 	int rc = begin(to, slug, e);
 	if (rc == 0)
 		rc = walk_directory(w, dirfd, e);

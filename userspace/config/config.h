@@ -70,6 +70,9 @@ struct config {
 	char group[CONFIG_GROUP_MAX];
 	char peers[CONFIG_VALUE_MAX]; /* broker/peer.h */
 	uint32_t run_registry;	      /* 0: every run is alive */
+	uint32_t vouchers;	      /* 1: required */
+	char voucher_audience[CONFIG_GROUP_MAX];
+	char command_allow[CONFIG_VALUE_MAX], command_block[CONFIG_VALUE_MAX]; /* names (Q8) */
 	uint32_t running_per_org, running;
 	uint32_t queued_per_org, queued;
 	uint32_t open_jobs_per_org;
@@ -84,6 +87,8 @@ struct config {
 	char gateway_exceptions[CONFIG_VALUE_MAX];
 	uint32_t gateway_connections;
 	uint64_t gateway_head_ms, gateway_dial_ms, gateway_idle_ms;
+	char skill_roots[CONFIG_VALUE_MAX], skill_plugins[CONFIG_VALUE_MAX]; /* ':'-separated */
+	char file_allow[CONFIG_VALUE_MAX], file_deny[CONFIG_VALUE_MAX];
 	char fault[CONFIG_FAULT_MAX];  /* base/fault.h; "" outside tests */
 };
 

@@ -8,6 +8,7 @@
 #include "base/scope.h"
 
 static const char *const audit_words[] = { "best_effort", "required", NULL };
+static const char *const voucher_words[] = { "off", "required", NULL };
 static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const egress_words[] = { "none", "allowlist", "default_internet", NULL };
 
@@ -31,6 +32,16 @@ static const struct config_key keys[] = {
 	{ "run_registry", CONFIG_WORD, FIELD(run_registry), 0, 0, switch_words, "off", FOR_BROKER,
 	  "on: the ledger's registry says which runs are alive, archived or gone, and an unknown run "
 	  "is gone. off: every run is alive." },
+	{ "vouchers", CONFIG_WORD, FIELD(vouchers), 0, 0, voucher_words, "off", FOR_BROKER,
+	  "required: every command needs a voucher signed by one of the public keys in "
+	  "ROOT/etc/cordon/voucher.pem. off: none is taken." },
+	{ "voucher_audience", CONFIG_TEXT, FIELD(voucher_audience), 0, 0, NULL, "cordon", FOR_BROKER,
+	  "The plane's name in vouchers." },
+	{ "command_allow", CONFIG_TEXT, FIELD(command_allow), 0, 0, NULL, "", FOR_BROKER,
+	  "Names of programs, separated by blanks: others are refused as command_blocked. Hygiene "
+	  "against accidents, no control: a program can start another. Empty: all." },
+	{ "command_block", CONFIG_TEXT, FIELD(command_block), 0, 0, NULL, "", FOR_BROKER,
+	  "Names of programs that are refused as command_blocked; hygiene like command_allow." },
 	{ "image", CONFIG_DIGEST, FIELD(image), 0, 0, NULL, "", FOR_BROKER | FOR_WORKER | AT_START_ONLY,
 	  "The base image (L0) every command runs on, by the digest of its bytes. Set by `cordon "
 	  "image build --pin`." },
@@ -78,6 +89,17 @@ static const struct config_key keys[] = {
 
 	{ "carrier_ttl", CONFIG_SECONDS, FIELD(carrier_ttl_ms), 1000, 86400000, NULL, "900",
 	  FOR_BROKER, "Seconds a sealed session stays valid, and an idle job open." },
+	{ "skill_roots", CONFIG_TEXT, FIELD(skill_roots), 0, 0, NULL, "", FOR_SUPERVISOR,
+	  "Directories skills are loaded from (cordon skill load), separated by colons. Looked up "
+	  "anew at every load." },
+	{ "skill_plugins", CONFIG_TEXT, FIELD(skill_plugins), 0, 0, NULL, "", FOR_SUPERVISOR,
+	  "Directories of plugins, separated by colons. A plugin's cordon-plugin.json may name "
+	  "directories of skills inside its own." },
+	{ "file_allow", CONFIG_TEXT, FIELD(file_allow), 0, 0, NULL, "", FOR_SUPERVISOR,
+	  "Directories a model may use with cordon file, separated by colons. Empty: none. What "
+	  "belongs to the plane or to skills is never among them." },
+	{ "file_deny", CONFIG_TEXT, FIELD(file_deny), 0, 0, NULL, "", FOR_SUPERVISOR,
+	  "Directories and files cordon file refuses, separated by colons; wins over file_allow." },
 	{ "audit", CONFIG_WORD, FIELD(audit), 0, 0, audit_words, "best_effort",
 	  FOR_BROKER | FOR_LEDGER,
 	  "best_effort counts and spools what the ledger cannot take; required dispatches nothing "
@@ -117,9 +139,9 @@ static const struct config_key keys[] = {
 	  "ADDRESS or ADDRESS/BITS, separated by blanks: never reached, beyond the built-in list and "
 	  "the host's own addresses." },
 	{ "gateway.exceptions", CONFIG_TEXT, FIELD(gateway_exceptions), 0, 0, NULL, "",
-	  FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
+	  FOR_BROKER | FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
 	  "Single addresses, separated by blanks, that sandboxes may reach although they are "
-	  "protected. Said in the log at every start." },
+	  "protected. Said in health, and in the log at every start." },
 	{ "gateway.connections", CONFIG_COUNT, FIELD(gateway_connections), 1, 60000, NULL, "1024",
 	  FOR_GATEWAY | AT_START_ONLY, "Connections of one command at a time; more wait." },
 	{ "gateway.head_timeout", CONFIG_SECONDS, FIELD(gateway_head_ms), 100, 3600000, NULL, "10",
