@@ -518,6 +518,42 @@ def a_broken_resolver_is_named_and_nothing_starts():
         contains(done.error, "gateway.resolver")
 
 
+# --- What stands behind the gateway
+
+@test
+def a_gateway_that_judges_nothing_still_reaches_nothing_protected():
+    net.own("10.9.9.9")
+    hits = []
+    listener = net.serve("10.9.9.9", 80, lambda s: (hits.append(1), internet.Http()(s)))
+    get = "wget -O - http://10.9.9.9/ 2>&1"
+    try:
+        with plane(fault="gateway.judge:error=1") as p:
+            # it dials, and the kernel refuses: the running gateway lies in the ring
+            o = p.json(get)
+            contains(o["stdout"], "502")
+            equal(o["egress"]["denied"][0]["reason"], "upstream_failed")
+            equal(p.json(wget("http://good.example/"))["stdout"], "hello\n")
+            time.sleep(0.2)
+            equal(hits, [])
+            equal(p.cordon("health", "--json").json["egress"]["exceptions"], [])
+        # the control: the same address as an exception is reached, and that is loud
+        with plane(gateway__exceptions="10.9.9.9") as p:
+            contains(p.json(get)["stdout"], "hello")
+            equal(hits, [1])
+            equal(p.cordon("health", "--json").json["egress"]["exceptions"], ["10.9.9.9"])
+            contains(p.log, "10.9.9.9")
+    finally:
+        listener.close()
+
+
+@test
+def a_difference_of_the_meters_is_reported():
+    with plane(fault="gateway.count:error=1") as p:  # bytes that the gateway knows nothing of
+        o = p.json(wget("http://good.example:81/") + " | wc -c")
+        equal(o["egress"].get("suspectedBypass"), True)
+        contains(p.log, "bypass_suspected")
+
+
 # --- The command line
 
 @test

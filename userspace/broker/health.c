@@ -68,6 +68,8 @@ static json_t *missing_of(const struct broker *b)
 		json_array_append_new(list, json_string(what));
 	if (list && !ledger_is_up(&b->ledger) && b->config.audit != AUDIT_REQUIRED)
 		json_array_append_new(list, json_string("no ledger: rows are spooled"));
+	if (b->config.gateway && !gateway_is_up(&b->gateway))
+		json_array_append_new(list, json_string("no gateway: only tier none runs"));
 	return list;
 }
 
@@ -98,18 +100,40 @@ static json_t *ledger_of(const struct broker *b, const json_t *detail)
 			 (json_t *)(uintptr_t)detail);
 }
 
+/* E9: exceptions are loud. */
+static json_t *exceptions_of(const struct config *c)
+{
+	json_t *list = json_array();
+	const char *at = c->gateway_exceptions;
+
+	while (*(at += strspn(at, " \t,"))) {
+		size_t n = strcspn(at, " \t,");
+		json_array_append_new(list, json_stringn(at, n));
+		at += n;
+	}
+	return list;
+}
+
+static json_t *egress_of(const struct broker *b)
+{
+	return json_pack("{s:b, s:b, s:s, s:o}", "configured", (int)b->config.gateway, "up",
+			 gateway_is_up(&b->gateway), "maximum",
+			 egress_tier_name(b->egress_maximum.tier), "exceptions",
+			 exceptions_of(&b->config));
+}
+
 static json_t *health_of(const struct broker *b, const json_t *ledger)
 {
 	const struct admission *a = &b->admission;
 
 	return json_pack(
-		"{s:s, s:o, s:o, s:s, s:s, s:{s:b, s:o, s:i}, s:o, s:{s:i, s:i, s:i}, s:{s:I, s:I}, "
-		"s:{s:I, s:I}}",
+		"{s:s, s:o, s:o, s:s, s:s, s:{s:b, s:o, s:i}, s:o, s:o, s:{s:i, s:i, s:i}, "
+		"s:{s:I, s:I}, s:{s:I, s:I}}",
 		"state", state_of(b), "missing", missing_of(b), "handshake",
 		handshake_of(&b->health), "placement", "local", "version", VERSION, "worker", "up",
 		worker_is_up(&b->worker), "imageDigest", image_of(b), "pool",
 		worker_is_up(&b->worker) ? (int)b->worker.ready.pool : 0, "ledger",
-		ledger_of(b, ledger), "admission", "running", (int)a->running, "queued",
+		ledger_of(b, ledger), "egress", egress_of(b), "admission", "running", (int)a->running, "queued",
 		(int)a->waiting, "openJobs", (int)a->jobs, "commands", "asked",
 		(json_int_t)b->ncommands, "refused", (json_int_t)b->nrefused, "connections",
 		"open", (json_int_t)b->http.nclients, "refused", (json_int_t)b->http.refused);
