@@ -30,6 +30,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+
 #include "base/scope.h"
 #include "worker/egress_kernel.h"
 #include "worker/egress_network.h"
@@ -557,6 +560,66 @@ static void a_second_loader_takes_over(void **state)
 	assert_int_equal(in_room(t.slot, 0, still_denied), 0);
 }
 
+/* A program of somebody else, attached to @dir with @flags. Gives its descriptor. */
+static int attach_foreign(int dirfd, unsigned flags)
+{
+	const struct bpf_insn pass[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = BPF_CGROUP_INET_EGRESS);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SKB, "foreign", "GPL", pass, 2, &opts);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bpf_prog_attach(fd, dirfd, BPF_CGROUP_INET_EGRESS, flags), 0);
+	return fd;
+}
+
+static void a_foreign_program_stays_beside_ours(void **state)
+{
+	struct egress_kernel *other = NULL;
+	struct err e = { 0 };
+
+	(void)state;
+	NEEDS_ROOT();
+	int foreign = attach_foreign(t.jobs_fd, BPF_F_ALLOW_MULTI);
+	assert_int_equal(egress_kernel_open(t.jobs_fd, t.pins, &other, &e), 0);
+	egress_kernel_free(t.k);
+	t.k = other;
+	assert_int_equal(in_room(t.slot, 0, still_denied), 0);
+	/* It is there still, and goes without taking ours along. */
+	assert_int_equal(bpf_prog_detach2(foreign, t.jobs_fd, BPF_CGROUP_INET_EGRESS), 0);
+	close(foreign);
+	assert_int_equal(in_room(t.slot, 0, still_denied), 0);
+}
+
+static void an_exclusive_foreign_program_is_an_error_and_no_guard_is_left(void **state)
+{
+	char dir[300], jobs[320], pins[96];
+	struct egress_kernel *other = NULL;
+	struct err e = { 0 };
+
+	(void)state;
+	NEEDS_ROOT();
+	snprintf(dir, sizeof(dir), "%s-foreign", t.cgroup);
+	snprintf(jobs, sizeof(jobs), "%s/jobs", dir);
+	snprintf(pins, sizeof(pins), "%s/foreign", t.pins);
+	assert_int_equal(mkdir(dir, 0755) | mkdir(jobs, 0755) | mkdir(pins, 0700), 0);
+	int top = open(dir, O_RDONLY | O_DIRECTORY), below = open(jobs, O_RDONLY | O_DIRECTORY);
+	int foreign = attach_foreign(top, 0);
+	int rc = egress_kernel_open(below, pins, &other, &e);
+	bpf_prog_detach2(foreign, top, BPF_CGROUP_INET_EGRESS);
+	close(foreign);
+	close(top);
+	close(below);
+	rmdir(jobs);
+	rmdir(dir);
+	assert_int_equal(rc, -EPERM);
+	assert_non_null(strstr(e.msg, "foreign program"));
+	assert_int_equal(rmdir(pins), 0); /* nothing was left pinned */
+}
+
 static void a_slot_has_one_entry(void **state)
 {
 	struct err e = { 0 };
@@ -787,6 +850,8 @@ int main(void)
 		cmocka_unit_test(open_connections_end_with_an_error_at_once),
 		cmocka_unit_test(enforcement_outlives_its_loader),
 		cmocka_unit_test(a_second_loader_takes_over),
+		cmocka_unit_test(a_foreign_program_stays_beside_ours),
+		cmocka_unit_test(an_exclusive_foreign_program_is_an_error_and_no_guard_is_left),
 		cmocka_unit_test(a_slot_has_one_entry),
 		cmocka_unit_test(the_second_ring_holds_the_gateway),
 		cmocka_unit_test(a_network_is_internal_or_refused),
