@@ -4,12 +4,16 @@
  *   anon MB      touches anonymous memory         shm MB    System V shared memory
  *   memfd MB     a file in memory                 pipes N   fills N pipes
  *   tables MB    one page every 2 MiB, for page tables
+ *   aio N        N events of the kernel's native AIO, a pool of the whole host
+ *   tcp MB       unread bytes in loopback TCP connections      udp MB    in datagrams
+ *   local MB     unread bytes in unix sockets
  *   threads N    N threads      forks [N]   a fork bomb that never waits (N: says how many it got)
  *   flood BYTES  zeros to standard output        line BYTES  one endless line
- * Prints `held` when it got all of it, `errno N` when it was refused.
+ * A third argument: seconds to keep it. Prints `held` when it got all of it, `errno N` when it was refused.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -18,6 +22,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MIB = 1 << 20 };
@@ -106,6 +112,77 @@ static int tables(size_t mib)
 	return 0;
 }
 
+static int aio(size_t n)
+{
+	unsigned long context = 0;
+
+	return syscall(SYS_io_setup, n, &context) < 0 ? refused() : 0;
+}
+
+/* Sends until the pair takes no more; gives the bytes that now lie in the kernel. */
+static size_t stuff(int fd)
+{
+	static char block[16384];
+	size_t total = 0;
+	ssize_t n;
+
+	while ((n = send(fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+		total += (size_t)n;
+	return total;
+}
+
+static int sockets(size_t mib, int family, int type)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	int big = 64 * MIB, pair[2];
+	size_t held = 0;
+
+	while (held < mib * MIB) {
+		int listener = -1, from = -1, to = -1;
+		if (family == AF_UNIX) {
+			if (socketpair(AF_UNIX, type, 0, pair) < 0)
+				return refused();
+			from = pair[0];
+			to = pair[1];
+		} else {
+			a.sin_port = 0;
+			listener = socket(AF_INET, type, 0);
+			from = socket(AF_INET, type, 0);
+			if (from < 0 || bind(listener, (struct sockaddr *)&a, len) < 0 ||
+			    getsockname(listener, (struct sockaddr *)&a, &len) < 0 ||
+			    (type == SOCK_STREAM && listen(listener, 1) < 0))
+				return refused();
+			setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &big, sizeof(big));
+			if (connect(from, (struct sockaddr *)&a, len) < 0)
+				return refused();
+			to = type == SOCK_STREAM ? accept(listener, NULL, NULL) : listener;
+			if (to != listener)
+				close(listener);
+		}
+		setsockopt(from, SOL_SOCKET, SO_SNDBUF, &big, sizeof(big));
+		setsockopt(to, SOL_SOCKET, SO_RCVBUF, &big, sizeof(big));
+		size_t more = stuff(from);
+		held += type == SOCK_DGRAM && more > 2 * MIB ? 2 * MIB : more; /* the rest was dropped */
+	}
+	return 0;
+}
+
+static int tcp(size_t mib)
+{
+	return sockets(mib, AF_INET, SOCK_STREAM);
+}
+
+static int udp(size_t mib)
+{
+	return sockets(mib, AF_INET, SOCK_DGRAM);
+}
+
+static int local(size_t mib)
+{
+	return sockets(mib, AF_UNIX, SOCK_STREAM);
+}
+
 static void *wait_for_ever(void *arg)
 {
 	pause();
@@ -155,8 +232,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*take)(size_t);
-	} ways[] = { { "anon", anon },	   { "shm", shm },	 { "memfd", memfd }, { "pipes", pipes },
-		     { "tables", tables }, { "threads", threads }, { "forks", forks } };
+	} ways[] = { { "anon", anon },	   { "shm", shm }, { "memfd", memfd }, { "pipes", pipes },
+		     { "tables", tables }, { "aio", aio }, { "tcp", tcp },     { "udp", udp },
+		     { "local", local },   { "threads", threads }, { "forks", forks } };
 	const char *how = argc > 1 ? argv[1] : "";
 	size_t n = argc > 2 ? strtoull(argv[2], NULL, 0) : 0;
 
@@ -168,6 +246,8 @@ int main(int argc, char **argv)
 			int rc = ways[i].take(n);
 			if (rc == 0)
 				printf("held\n");
+			if (argc > 3) /* and keeps it so long */
+				sleep((unsigned)atoi(argv[3]));
 			return rc;
 		}
 	return 2;

@@ -427,6 +427,14 @@ def a13_nothing_below_proc_sys_can_be_written():
 
 
 @test
+def a13_nothing_of_the_whole_hosts_can_be_written_in_proc():
+    script = """find /proc -path '/proc/[0-9]*' -prune -o -type f -print 2>/dev/null |
+        while read -r f; do { : >> "$f"; } 2>/dev/null && echo "$f"; done; :"""
+    equal(box.ok(script).split(), [], "a pressure trigger, for one, is work for the host")
+    equal(box.ok("{ : >> /proc/self/comm; } && echo own"), "own\n", "control: its own")
+
+
+@test
 def a06_id_maps_and_groups_of_a_process_cannot_be_changed():
     got = box.sh("echo '0 0 1' > /proc/self/uid_map; echo allow > /proc/self/setgroups; id -u")
     equal(got.text, "10001\n")

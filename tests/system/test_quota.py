@@ -79,6 +79,50 @@ def a_limit_of_one_command_does_not_stay_for_the_next():
 
 
 @test
+def pools_of_the_whole_host_are_not_there_to_drain():
+    def aio():
+        with open("/proc/sys/fs/aio-nr") as f:
+            return int(f.read())
+
+    def tcp():
+        with open("/proc/net/sockstat") as f:
+            return [int(x.split()[-1]) * 4096 for x in f if x.startswith("TCP:")][0]
+    base = tcp()  # other tests of the same run use the pool too, a little
+    control = subprocess.Popen(["unshare", "-n", "sh", "-c", "ip link set lo up && exec " + probe("hog") + " tcp 150 3"], stdout=subprocess.PIPE)
+    equal(control.stdout.readline(), b"held\n")
+    if tcp() - base < 100 * MIB:
+        raise AssertionError("control: 150 MiB of unread TCP are not counted")
+    control.kill()
+    control.wait()
+    eventually(lambda: tcp() - base < 30 * MIB, "the control's bytes are gone")
+    before, most, child = aio(), 0, box.popen("bash", "-c", "./hog aio 50000 2; ./hog tcp 600 2", options=["--memory", "64M", "--timeout", "20"],
+                                              stdout=subprocess.DEVNULL)
+    while child.poll() is None:
+        if aio() > before + 10000:
+            child.terminate()
+            child.wait()
+            raise AssertionError("a sandbox took %d of the host's AIO events" % (aio() - before))
+        most = max(most, tcp())
+        time.sleep(0.02)
+    if most - base > 160 * MIB:
+        raise AssertionError("64 MiB of memory held %d MiB of the host's TCP pool" % ((most - base) // MIB))
+
+
+@test
+def memory_death_is_told_whoever_the_kernel_picks():
+    # A command that thinks little of itself makes init the likelier victim.
+    got = box.json("bash", "-c", "echo 0 > /proc/self/oom_score_adj; for i in 1 2 3 4 5 6 7 8; do ./hog anon 8 5 & done; wait",
+                   options=["--memory", "48M"], timeout=60)
+    equal((got["oomKilled"], got["termination"], got["reason"], got["decision"]), (True, "exited", None, "allowed"))
+    with open("/proc/%d/oom_score_adj" % plane.pid("worker")) as f:
+        least = int(f.read())
+    for wish in (-1000, -1, least):
+        score = int(box.sh("echo %d > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj" % wish).text)
+        if score < least:
+            raise AssertionError("a command's score is %d, the worker's %d" % (score, least))
+
+
+@test
 def two_jobs_near_their_limits_do_not_kill_each_other():
     jobs = []
     for n in range(2):
