@@ -375,13 +375,15 @@ static void on_chore(struct chore *k)
 
 static void step_tunnel(struct conn *c)
 {
+	struct lane_ground *g = &c->g->ground;
 	uint64_t moved = 0;
 	enum lane_result out = lane_pump(&c->out, &c->client, &c->upstream, c->room, c->dest, true,
-					 &c->g->ground, &moved);
-	enum lane_result back = out <= LANE_CUT ? out
-						: lane_pump(&c->back, &c->upstream, &c->client,
-							    c->room, c->dest, false,
-							    &c->g->ground, &moved);
+					 c->back.is_shut, g, &moved);
+	enum lane_result back = out;
+
+	if (out > LANE_CUT)
+		back = lane_pump(&c->back, &c->upstream, &c->client, c->room, c->dest, false,
+				 c->out.is_shut, g, &moved);
 
 	if (out <= LANE_CUT || back <= LANE_CUT) {
 		conn_close(c, true);

@@ -128,7 +128,9 @@ void dial_on_upstream(struct conn *c)
 
 	if (!c->upstream.is_writable)
 		return;
-	if (getsockopt(c->upstream.w.fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0 || code)
+	/* Writable and nothing else said: connected. Only an end may have an error behind it. */
+	if (c->upstream.has_ended &&
+	    (getsockopt(c->upstream.w.fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0 || code))
 		dial_next(c);
 	else
 		conn_connected(c);

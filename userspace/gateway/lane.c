@@ -295,8 +295,8 @@ static enum lane_result carry(struct lane *l, struct end *from, struct end *to, 
 }
 
 enum lane_result lane_pump(struct lane *l, struct end *from, struct end *to, struct room *room,
-			   struct destination *d, bool is_out, struct lane_ground *g,
-			   uint64_t *ret_moved)
+			   struct destination *d, bool is_out, bool is_last,
+			   struct lane_ground *g, uint64_t *ret_moved)
 {
 	enum lane_result r = LANE_BUSY;
 
@@ -305,7 +305,7 @@ enum lane_result lane_pump(struct lane *l, struct end *from, struct end *to, str
 		if (r != LANE_BUSY)
 			break;
 		if (l->is_eof) {
-			if (!l->is_shut)
+			if (!l->is_shut && !is_last)
 				shutdown(to->w.fd, SHUT_WR);
 			l->is_shut = true;
 			r = LANE_ENDED;

@@ -70,10 +70,14 @@ bool lane_hold(struct lane *l, const char *buf, size_t len);
 /* Writes what is held or piped. LANE_BLOCKED: not all; LANE_BUSY: all. */
 enum lane_result lane_flush(struct lane *l, struct end *to, struct lane_ground *g);
 
-/* Carries until something blocks or a fair share is carried. *ret_moved counts bytes read. */
+/*
+ * Carries until something blocks or a fair share is carried. *ret_moved counts
+ * bytes read. At the source's end the target is told, unless @is_last: then both
+ * sockets are about to be closed, which says the same.
+ */
 enum lane_result lane_pump(struct lane *l, struct end *from, struct end *to, struct room *room,
-			   struct destination *d, bool is_out, struct lane_ground *g,
-			   uint64_t *ret_moved);
+			   struct destination *d, bool is_out, bool is_last,
+			   struct lane_ground *g, uint64_t *ret_moved);
 
 /*
  * Reads at most what @room may still move into @buf. Gives the number of bytes,
