@@ -14,8 +14,10 @@
 #include "broker/loop.h"
 #include "broker/peer.h"
 #include "broker/skills.h"
+#include "broker/voucher.h"
 #include "broker/worker.h"
 #include "config/config.h"
+#include "config/places.h"
 #include "config/start.h"
 #include "digest/secrets.h"
 #include "policy/admission.h"
@@ -37,6 +39,8 @@ struct broker {
 	struct broker_keys keys;
 	int secrets_fd; /* the directory, to load them again */
 	struct peer_rules peers;
+	struct voucher_rules vouchers;
+	char voucher_path[PLACES_PATH_MAX + 16];
 	struct http http;
 	struct worker_link worker;
 	struct ledger_link ledger;

@@ -16,6 +16,7 @@
 #include "base/scope.h"
 #include "broker/broker.h"
 #include "json/json.h"
+#include "policy/command.h"
 #include "receipt/receipt.h"
 
 enum step_result { STEP_OVER = 0 /* waiting, or refused and gone */, STEP_NEXT };
@@ -181,6 +182,38 @@ static enum step_result step_skills(struct command *c)
 	return wait ? STEP_OVER : STEP_NEXT;
 }
 
+/* --- Lists (Q8, hygiene) and vouchers (S7) */
+
+static enum step_result step_lists(struct command *c)
+{
+	const struct config *k = &c->broker->config;
+
+	if (!command_is_internal(c) &&
+	    !command_is_allowed(k->command_allow, k->command_block, c->request.args,
+				c->request.args_len, c->request.argc))
+		return refuse(c, REASON_COMMAND_BLOCKED, NULL);
+	return STEP_NEXT;
+}
+
+static enum step_result step_voucher(struct command *c)
+{
+	const char *text = NULL;
+	enum reason why = voucher_check_command(c, &text);
+
+	return why == REASON_NONE ? STEP_NEXT : refuse(c, why, text);
+}
+
+static enum step_result step_nonce(struct command *c)
+{
+	const char *text = NULL;
+	bool wait;
+	enum reason why = voucher_use_nonce(c, &wait, &text);
+
+	if (why != REASON_NONE)
+		return refuse(c, why, text);
+	return wait ? STEP_OVER : STEP_NEXT;
+}
+
 static enum step_result step_slot(struct command *c)
 {
 	/* While it waited, others' answers may have piled up. */
@@ -216,9 +249,10 @@ static const struct {
 	const char *fault;
 	enum step_result (*run)(struct command *);
 } steps[] = {
-	{ "command.alive", step_alive },     { "command.admit", step_admit },
-	{ "command.alive", step_alive },     { "command.claim", step_claim },
-	{ "command.intent", step_intent },   { "command.skills", step_skills },
+	{ "command.alive", step_alive },     { "command.lists", step_lists },
+	{ "command.voucher", step_voucher }, { "command.admit", step_admit },
+	{ "command.alive", step_alive },     { "command.nonce", step_nonce },
+	{ "command.claim", step_claim },     { "command.intent", step_intent },   { "command.skills", step_skills },
 	{ "command.slot", step_slot },	     { "command.egress", step_egress },
 	{ "command.run", step_run },
 };
@@ -252,6 +286,11 @@ static void job_remove(struct job *j, struct command *c)
 	*p = c->next;
 	j->ncommands--;
 	j->touched_ms = clock_monotonic_ms();
+}
+
+bool command_is_internal(const struct command *c)
+{
+	return c->on_end != NULL;
 }
 
 struct command *command_find(struct job *j, const char *id)
@@ -330,8 +369,11 @@ static bool take_input(struct command *c)
 		digest_add(c->input, r->stdin_buf, r->stdin_len);
 		feed_put_whole(&c->feed, take_ptr(r->stdin_buf), r->stdin_len);
 	}
-	if (r->stdin_kind != STDIN_STREAM)
-		feed_end(&c->feed);
+	if (r->stdin_kind == STDIN_STREAM)
+		return true;
+	feed_end(&c->feed);
+	digest_end(c->input, c->input_digest);
+	c->has_input_digest = true;
 	return true;
 }
 
@@ -351,10 +393,6 @@ static enum reason prepare(struct command *c, struct err *e)
 	if (rc < 0)
 		return (enum reason)-rc;
 	c->has_limits = true;
-	if (c->request.voucher) {
-		err_set(e, ENOSYS, "'voucher' is not available on this plane yet");
-		return REASON_NOT_AVAILABLE;
-	}
 	return egress_resolve(b, c->request.egress, &c->egress, e);
 }
 
@@ -532,5 +570,6 @@ void command_free(struct command *c)
 	json_decref(c->receipt);
 	free(c->text);
 	free(c->signed_receipt);
+	free(c->nonce);
 	free(c);
 }

@@ -104,6 +104,7 @@ struct command {
 	char *text; /* says more than the reason */
 	json_t *receipt;
 	struct receipt *signed_receipt; /* the same, for its statement */
+	struct voucher_nonce *nonce;	/* of its voucher, to be used up */
 	struct stream stream;
 };
 
@@ -128,6 +129,8 @@ void command_go_on(struct command *c);
 void command_refuse(struct command *c, enum reason why, const char *text);
 /* Ends it from outside: cancelled, job_closed, shutdown, run_removed. */
 void command_stop(struct command *c, enum reason why);
+/* True for what the broker runs itself: the handshake. */
+bool command_is_internal(const struct command *c);
 /* In flight with this id on @j, or NULL. */
 struct command *command_find(struct job *j, const char *id);
 /* Starts whoever may start now. */

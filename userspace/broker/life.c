@@ -93,10 +93,12 @@ static int apply(struct broker *b, const struct config *c, struct err *e)
 	autofree struct egress_policy *most = malloc(sizeof(*most));
 	struct broker_keys keys;
 	struct peer_rules peers;
+	struct voucher_rules vouchers;
 
 	if (keys_load(b->secrets_fd, getuid(), &keys, e) < 0)
 		return -e->code;
-	if (peer_rules_parse(c->peers, c->group, &peers, e) < 0) {
+	if (voucher_rules_load(c, b->voucher_path, &vouchers, e) < 0 ||
+	    peer_rules_parse(c->peers, c->group, &peers, e) < 0) {
 		keys_done(&keys);
 		return -e->code;
 	}
@@ -106,6 +108,7 @@ static int apply(struct broker *b, const struct config *c, struct err *e)
 		return most ? -e->code : err_set(e, ENOMEM, "reload: out of memory");
 	}
 	b->egress_maximum = *most;
+	b->vouchers = vouchers;
 	keys_done(&b->keys);
 	b->keys = keys;
 	peer_rules_done(&b->peers);

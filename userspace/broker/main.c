@@ -40,6 +40,8 @@ static int open_secrets(struct broker *b, char *path, size_t size, struct err *e
 	const char *root = b->start.s.root;
 
 	snprintf(path, size, "%s/etc/cordon/secrets", strcmp(root, "/") ? root : "");
+	snprintf(b->voucher_path, sizeof(b->voucher_path), "%s/etc/cordon/" VOUCHER_KEYS_FILE,
+		 strcmp(root, "/") ? root : "");
 	b->secrets_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return b->secrets_fd < 0 ? err_set(e, errno, "'%s': %s", path, strerror(errno)) : 0;
 }
@@ -49,7 +51,7 @@ static int confine(struct broker *b, const char *secrets, struct err *e)
 	const struct confine_as as = {
 		.uid = b->start.s.uid,
 		.gid = b->start.s.gid,
-		.args = { [PATH_SECRETS] = secrets },
+		.args = { [PATH_SECRETS] = secrets, [PATH_VOUCHERS] = b->voucher_path },
 	};
 
 	return confine_final(&broker_confinement, &as, &b->guards_missing, e);
@@ -87,7 +89,8 @@ static int run(struct broker *b, struct err *e)
 	json_start();
 	if (confine_early(&broker_confinement, e) < 0 ||
 	    open_secrets(b, secrets, sizeof(secrets), e) < 0 ||
-	    peer_rules_parse(b->config.peers, b->config.group, &b->peers, e) < 0)
+	    peer_rules_parse(b->config.peers, b->config.group, &b->peers, e) < 0 ||
+	    voucher_rules_load(&b->config, b->voucher_path, &b->vouchers, e) < 0)
 		return -e->code;
 	if (confine(b, secrets, e) < 0) /* after this we cannot gain privilege */
 		return -e->code;

@@ -5,7 +5,10 @@
 /* What the broker keeps: no capability, no network, its secrets, names of accounts. */
 #include "confine/confine.h"
 
-enum broker_path { PATH_SECRETS = 0 /* ROOT/etc/cordon/secrets */ };
+enum broker_path {
+	PATH_SECRETS = 0, /* ROOT/etc/cordon/secrets */
+	PATH_VOUCHERS,	  /* ROOT/etc/cordon/voucher.pem */
+};
 
 extern const struct confinement broker_confinement;
 

@@ -91,7 +91,8 @@ static void make_receipt(struct command *c)
 	/* A request that was not understood has no input to speak of. */
 	if (!c->input || !c->broker->keys.attestation || !(r = malloc(sizeof(*r))))
 		return;
-	digest_end(c->input, c->input_digest);
+	if (!c->has_input_digest)
+		digest_end(c->input, c->input_digest);
 	uint64_t start_ns = c->started_ns ? c->started_ns : c->asked_ns;
 	if (c->termination == TERMINATION_EXITED && !c->is_denied)
 		receipt_success(r, RECEIPT_TOOL, start_ns, c->input_digest,
