@@ -84,7 +84,16 @@ def scan(p):
             continue
         if words[:1] == [b"sh"] and len(words) > 3 and words[3].startswith(b"org"):
             found[pid] = words[3]
-    return found
+    # A shell's child has the shell's words until it execs: it is not a command of its own.
+    return {pid: org for pid, org in found.items() if parent(pid) not in found}
+
+
+def parent(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return int(f.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def running_by_org(p):

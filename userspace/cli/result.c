@@ -109,6 +109,10 @@ int result_print(json_t *result, const struct relay_buffer kept[2])
 		if (!has_streams || strncmp(key, "std", 3) != 0 || strstr(key, "Truncated"))
 			rc |= json_object_set(v, key, member);
 	}
+	/* A refusal has no streams, and says so. */
+	for (int i = 0; !has_streams && i < 2; i++)
+		if (!json_object_get(v, i ? "stderr" : "stdout"))
+			rc |= json_object_set_new(v, i ? "stderr" : "stdout", json_null());
 	return rc ? STATUS_FAILED : cli_print_json(v);
 }
 

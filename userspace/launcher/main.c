@@ -29,6 +29,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,10 +112,17 @@ static void write_file(const char *path, const char *text)
 /* Nothing of the worker's process state may reach the command (B11, CASES G05). */
 static void reset_inherited(void)
 {
+	const struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} dflt = { 0 }; /* the kernel's sigaction: SIG_DFL */
 	sigset_t none;
 
+	/* By number: libc keeps 32 to 34 to itself and would leave them as they came. */
 	for (int s = 1; s < 65; s++)
-		signal(s, SIG_DFL);
+		syscall(SYS_rt_sigaction, s, &dflt, NULL, sizeof(uint64_t));
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(022);

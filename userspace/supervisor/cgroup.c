@@ -40,21 +40,6 @@ static int write_file(const char *dir, const char *file, const char *text)
 	return write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
-/* Sends SIGKILL to everybody listed in @dir's cgroup.procs; gives how many there were. */
-static int kill_listed(const char *dir)
-{
-	char path[2 * CGROUP_PATH_MAX];
-	int n = 0, pid;
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
-	autofclose FILE *f = fopen(path, "re");
-	while (f && fscanf(f, "%d", &pid) == 1) {
-		if (pid > 1 && pid != getpid())
-			n += kill(pid, SIGKILL) == 0;
-	}
-	return n;
-}
-
 /* v2: 1 while anything is alive at or below @dir. */
 static int is_populated(const char *dir)
 {
@@ -90,20 +75,19 @@ static inline void close_dir(DIR **d)
 		closedir(*d);
 }
 
-static int remove_one(const char *dir, bool is_v2, struct err *e)
+static int remove_one(const char *dir, struct err *e)
 {
 	for (int waited = 0;; waited += STEP_MS) {
 		if (rmdir(dir) == 0 || errno == ENOENT)
 			return 0;
 		if (errno != EBUSY || waited >= REMOVE_WAIT_MS)
 			return err_set(e, errno, "remove '%s': %s", dir, strerror(errno));
-		if (!is_v2)
-			kill_listed(dir);
+		/* Who is in a v1 directory was born in the v2 one, and was killed there. */
 		pause_ms(STEP_MS);
 	}
 }
 
-static int remove_tree(const char *dir, bool is_v2, int depth, struct err *e)
+static int remove_tree(const char *dir, int depth, struct err *e)
 {
 	__attribute__((cleanup(close_dir))) DIR *d = opendir(dir);
 	char below[2 * CGROUP_PATH_MAX];
@@ -118,10 +102,10 @@ static int remove_tree(const char *dir, bool is_v2, int depth, struct err *e)
 		int n = snprintf(below, sizeof(below), "%s/%s", dir, x->d_name);
 		if (n >= (int)sizeof(below))
 			return err_set(e, ENAMETOOLONG, "path too long below '%s'", dir);
-		if (remove_tree(below, is_v2, depth + 1, e) < 0)
+		if (remove_tree(below, depth + 1, e) < 0)
 			return -e->code;
 	}
-	return remove_one(dir, is_v2, e);
+	return remove_one(dir, e);
 }
 
 /* Where a life of this instance may have had its directory in @h: its base now, top, own. */
@@ -149,7 +133,7 @@ int cgroup_sweep(const struct plane *p, struct err *e)
 			for (int k = 0; k < n; k++) {
 				if (v2 && cgroup_kill(dirs[k], e) < 0)
 					return -e->code;
-				if (remove_tree(dirs[k], v2, 0, e) < 0)
+				if (remove_tree(dirs[k], 0, e) < 0)
 					return -e->code;
 			}
 		}

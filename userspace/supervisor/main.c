@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -335,6 +336,9 @@ int main(int argc, char **argv)
 	struct arguments a;
 	int status = read_arguments(argc, argv, &a);
 
+	/* Whatever the starter left open or niced is not the plane's to hold (B11). */
+	close_range(3, ~0u, 0);
+	setpriority(PRIO_PROCESS, 0, 0);
 	log_open("cordond");
 	if (status == 0)
 		status = read_plane(&a, &plane);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,23 +99,47 @@ static int mount_image(struct images *s, struct image *im, struct err *e)
 	return 0;
 }
 
-const struct image *images_get(struct images *s, const char *ref, struct err *e)
+/* A free place; NULL: slots hold all of them. */
+static struct image *free_place(struct images *s)
+{
+	struct image *oldest = NULL;
+
+	if (s->n < IMAGES_MAX)
+		return &s->list[s->n++];
+	for (unsigned i = 0; i < s->n; i++) {
+		struct image *im = &s->list[i];
+		if (!im->slots && (!oldest || im->last_use < oldest->last_use))
+			oldest = im;
+	}
+	if (oldest && oldest->path[0]) {
+		umount2(oldest->path, MNT_DETACH);
+		rmdir(oldest->path);
+	}
+	return oldest;
+}
+
+struct image *images_get(struct images *s, const char *ref, struct err *e)
 {
 	uint8_t digest[DIGEST_LEN];
 
 	if (resolve(s, ref, digest, e) < 0)
 		return NULL;
 	for (unsigned i = 0; i < s->n; i++)
-		if (memcmp(s->list[i].digest, digest, DIGEST_LEN) == 0)
+		if (s->list[i].path[0] && memcmp(s->list[i].digest, digest, DIGEST_LEN) == 0) {
+			s->list[i].last_use = ++s->uses;
 			return &s->list[i];
-	if (s->n == IMAGES_MAX) {
+		}
+	struct image *im = free_place(s);
+	if (!im) {
 		err_set(e, REASON_WORKER_ERROR, "%d images are in use already", IMAGES_MAX);
 		return NULL;
 	}
-	struct image *im = &s->list[s->n];
+	*im = (struct image){ .last_use = ++s->uses };
 	memcpy(im->digest, digest, DIGEST_LEN);
-	if (mount_image(s, im, e) < 0)
+	if (mount_image(s, im, e) < 0) {
+		im->path[0] = '\0'; /* a place without an image: the next one takes it first */
+		im->last_use = 0;
 		return NULL;
-	s->n++;
+	}
 	return im;
 }

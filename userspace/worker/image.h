@@ -17,6 +17,8 @@ enum { IMAGES_MAX = 8 };
 struct image {
 	uint8_t digest[32];
 	char path[PATH_MAX]; /* where it is mounted in the worker's namespace */
+	unsigned slots;	     /* built of it and still there: it stays mounted meanwhile */
+	uint64_t last_use;   /* a counter, not a time */
 };
 
 struct images {
@@ -25,6 +27,7 @@ struct images {
 	char pinned[80];       /* sha256:HEX or "" */
 	struct image list[IMAGES_MAX];
 	unsigned n;
+	uint64_t uses;
 };
 
 /* @store and @mounts are paths; nothing is mounted yet. */
@@ -33,10 +36,11 @@ int images_open(const char *store, const char *mounts, const char *pinned, struc
 
 /*
  * The image that @ref means: "" (the pinned one), sha256:HEX, or a name with a
- * .ref file in the store. Verified and mounted on first use. Gives a pointer
- * that lives as long as @s, or NULL: e->code is a reason
+ * .ref file in the store. Verified and mounted on first use; the longest unused
+ * one that no slot is built of gives way to a ninth. Gives a pointer that lives
+ * until the next call, or while @slots is not 0; or NULL: e->code is a reason
  * (REASON_INVALID_REQUEST, REASON_IMAGE_DIGEST_MISMATCH, REASON_WORKER_ERROR).
  */
-const struct image *images_get(struct images *s, const char *ref, struct err *e);
+struct image *images_get(struct images *s, const char *ref, struct err *e);
 
 #endif

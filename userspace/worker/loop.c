@@ -118,6 +118,7 @@ static struct slot *build(struct loop *l, const struct slot_shape *shape, struct
 	}
 	if (slot_build(&l->maker, ++l->next_slot, shape, id, s, e) < 0)
 		return NULL;
+	s->shape.image->slots++;
 	s->deadline_ns = now_ns(CLOCK_MONOTONIC) + START_LIMIT_MS * 1000000ull;
 	if (watch(l, s->sock, FROM_LAUNCHER, index_of(l, s), e) < 0 ||
 	    watch(l, s->pidfd, FROM_PIDFD, index_of(l, s), e) < 0) {
@@ -163,7 +164,7 @@ static uint32_t pool_lacks(const struct loop *l)
 static void fill_pool(struct loop *l, uint32_t net)
 {
 	struct err e;
-	const struct image *im = images_get(&l->images, "", &e);
+	struct image *im = images_get(&l->images, "", &e);
 	struct slot_shape shape = { .image = im, .net = net };
 	if (im && build(l, &shape, &e))
 		return;
@@ -475,7 +476,11 @@ static void settle(struct loop *l, struct slot *s)
 		if (!s->done.wall_ns)
 			s->done.wall_ns = now_ns(CLOCK_MONOTONIC) - s->exec_ns;
 		send_broker(l, W_DONE, &s->done, sizeof(s->done), NULL, 0);
-	} else if (s->owes_done && !s->fail.reason && s->kill_reason) {
+	} else if (s->owes_done && !s->fail.reason && s->kill_termination) {
+		/* Killed before its exec was told: it was let run, and may have (A3). */
+		struct w_started started = { .req = s->req,
+					     .realtime_ns = now_ns(CLOCK_REALTIME) };
+		send_broker(l, W_STARTED, &started, sizeof(started), NULL, 0);
 		send_broker(l, W_DONE, &s->done, sizeof(s->done), NULL, 0);
 	} else if (s->owes_done) {
 		enum reason r = s->fail.reason ? s->fail.reason : REASON_WORKER_ERROR;
@@ -488,6 +493,7 @@ static void settle(struct loop *l, struct slot *s)
 	if (!s->owes_done && s->fail.reason)
 		l->pool_retry_ns = now_ns(CLOCK_MONOTONIC) + POOL_RETRY_MS * 1000000ull;
 	*wanted = 0;
+	s->shape.image->slots--;
 	memset(s, 0, sizeof(*s));
 	while (l->used && l->slots[l->used - 1].state == SLOT_FREE)
 		l->used--;

@@ -34,7 +34,7 @@ enum slot_state {
 
 /* What a slot was built as: a slot of another shape is never adapted. */
 struct slot_shape {
-	const struct image *image;
+	struct image *image;
 	uint32_t net; /* enum net_kind */
 };
 
