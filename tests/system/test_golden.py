@@ -19,7 +19,7 @@ GOLDEN = os.path.join(TOP, "tests/golden")
 WRITE = os.environ.get("GOLDEN_WRITE") == "1"
 # Present or not by the kernel's configuration: each is masked where it is there.
 SENSITIVE = ("acpi asound bus driver fs irq scsi sysvipc tty kallsyms kcore key-users keys kmsg kpagecgroup kpagecount "
-             "kpageflags latency_stats sched_debug slabinfo sysrq-trigger timer_list vmallocinfo").split()
+             "kpageflags latency_stats pressure sched_debug slabinfo sysrq-trigger timer_list vmallocinfo").split()
 OPTIONAL = re.compile(r"/proc/(%s)\b" % "|".join(SENSITIVE))
 
 
