@@ -27,6 +27,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,15 +331,26 @@ static int run_foreground(struct plane *p)
 	return rc < 0 ? await_report(pipefd[0]) : 0;
 }
 
+/* What the starter left open, niced, ignored or blocked is not the plane's to hold (B11). */
+static void disown_starter(void)
+{
+	sigset_t none;
+
+	close_range(3, ~0u, 0);
+	setpriority(PRIO_PROCESS, 0, 0);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static struct plane plane;
 	struct arguments a;
 	int status = read_arguments(argc, argv, &a);
 
-	/* Whatever the starter left open or niced is not the plane's to hold (B11). */
-	close_range(3, ~0u, 0);
-	setpriority(PRIO_PROCESS, 0, 0);
+	disown_starter();
 	log_open("cordond");
 	if (status == 0)
 		status = read_plane(&a, &plane);
