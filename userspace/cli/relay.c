@@ -237,7 +237,7 @@ static int read_refusal(struct relay *r)
 		return refuse(r, REASON_WORKER_ERROR, &e);
 	}
 	if (r->is_json)
-		cli_print_json(v);
+		result_print(v, r->kept);
 	return result_status(v, r->is_verbose);
 }
 
@@ -266,7 +266,6 @@ int relay_run(struct relay *r, const char *path, const json_t *body)
 {
 	struct err e, why;
 
-	r->up.fd = -1;
 	r->frames = (struct frames){ .on_frame = on_frame, .ctx = r };
 	if (http_connect(r->places.socket, &r->down, &e) < 0)
 		return refuse(r, cli_unreachable(&r->places, &e, &why), &why);
@@ -276,8 +275,20 @@ int relay_run(struct relay *r, const char *path, const json_t *body)
 	if (r->down.head.status != 200 || !r->down.head.is_stream)
 		return read_refusal(r);
 	int rc = pump(r, &e);
-	frames_done(&r->frames);
 	http_close(&r->up);
 	http_close(&r->down);
 	return finish(r, rc, &e);
+}
+
+void relay_done(struct relay *r)
+{
+	http_close(&r->up);
+	http_close(&r->down);
+	scope_close(&r->stdin_fd);
+	frames_done(&r->frames);
+	json_decref(r->accepted);
+	json_decref(r->result);
+	free(r->kept[0].at);
+	free(r->kept[1].at);
+	free(r->piece);
 }
