@@ -13,12 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/scope.h"
 
-enum { GROUP_BYTES = 128 << 20, INODE_BYTES = 256, BLOCK = 4096 };
+enum { GROUP_BYTES = 128 << 20, INODE_BYTES = 256, BLOCK = 4096, ROOM = 1 << 20 };
 
 /* Data and what ext4 itself needs beside it: inode tables, bitmaps, descriptors. */
 static uint64_t image_bytes(uint64_t data_bytes, uint64_t inodes)
@@ -27,6 +28,16 @@ static uint64_t image_bytes(uint64_t data_bytes, uint64_t inodes)
 	uint64_t total = data_bytes + inodes * INODE_BYTES + groups * 4 * BLOCK + 64 * BLOCK;
 
 	return (total + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* mke2fs says little; a disk without room is the cause that wants naming. */
+static int why_failed(int fd, int status, struct err *e)
+{
+	struct statfs s;
+
+	if (fstatfs(fd, &s) == 0 && (uint64_t)s.f_bavail * (uint64_t)s.f_bsize < ROOM)
+		return err_set(e, ENOSPC, "workspace image: %s", strerror(ENOSPC));
+	return err_set(e, EIO, "mke2fs: status %d", status);
 }
 
 /* The file is its descriptor 3 and nothing else reaches it. */
@@ -55,7 +66,7 @@ static int run_mke2fs(int fd, uint64_t inodes, uid_t owner, struct err *e)
 		if (errno != EINTR)
 			return err_set(e, errno, "mke2fs: %s", strerror(errno));
 	if (status != 0)
-		return err_set(e, EIO, "mke2fs: status %d", status);
+		return why_failed(fd, status, e);
 	return 0;
 }
 

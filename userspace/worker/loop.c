@@ -217,7 +217,7 @@ static int on_slot_get(void *ctx, struct msg *m, struct err *e)
 	}
 	for (unsigned i = 0; i < l->used; i++) {
 		struct slot *s = &l->slots[i];
-		if (s->state == SLOT_WARM && same_shape(s, &shape)) {
+		if (s->state == SLOT_WARM && same_shape(s, &shape) && slot_is_alive(s)) {
 			give(l, s, g->req);
 			return 0;
 		}

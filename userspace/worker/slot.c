@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -318,6 +319,13 @@ int slot_run(struct slot *s, struct workspaces *w, const struct w_run *run, int 
 	slot_close_pipes(s);
 	s->state = SLOT_STARTING;
 	return 0;
+}
+
+bool slot_is_alive(const struct slot *s)
+{
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
 }
 
 void slot_kill(struct slot *s)

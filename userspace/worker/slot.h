@@ -91,6 +91,9 @@ int slot_run(struct slot *s, struct workspaces *w, const struct w_run *run, int 
 /* Closes the command's pipe ends and whatever else must not outlive its use. */
 void slot_close_pipes(struct slot *s);
 
+/* Whether pid 1 of it lives; its death may not have been looked at yet. */
+bool slot_is_alive(const struct slot *s);
+
 /* Kills everything in it at once; ENDING from here on. */
 void slot_kill(struct slot *s);
 
