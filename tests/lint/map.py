@@ -8,7 +8,7 @@ comment. The check fails for a file without a line, a line without a file, and
 a file that says nothing of itself. Lines are `- \\`name\\`: words` below a
 heading that names the folder.
 """
-import os, re, sys
+import os, re, subprocess, sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROOTS = ("include", "bpf", "nft", "userspace", "fuse-skills", "tests", "vmtests", "packaging")
@@ -19,13 +19,22 @@ HEAD = MARK + " one line per file; `tests/lint/map.py --write` writes it, `make 
 WORDS_MAX = 140
 
 
+def tracked():
+    """What git knows below TOP, or None outside a checkout: files of a work in progress do not count."""
+    done = subprocess.run(["git", "-C", TOP, "ls-files", "-z"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL)
+    names = set(done.stdout.decode().split("\0")) if done.returncode == 0 else None
+    return names if names and any(n.startswith("userspace/") for n in names) else None
+
+
 def sources():
+    known = tracked()
     for root in ROOTS:
         for folder, dirs, files in os.walk(os.path.join(TOP, root)):
             rel = os.path.relpath(folder, TOP)
             dirs[:] = sorted(d for d in dirs if d != "__pycache__" and f"{rel}/{d}" not in LEFT_OUT)
             for f in sorted(files):
-                if f.endswith(SOURCES):
+                if f.endswith(SOURCES) and (known is None or f"{rel}/{f}" in known):
                     yield rel, f
 
 
