@@ -294,6 +294,18 @@ def health_is_earned_and_flown_once():
         equal((h["missing"], h["handshake"]["ok"], h["worker"]["up"]), ([], True, True))
 
 
+@test
+def health_flies_the_handshake_again_when_it_is_old():
+    with Plane() as p:
+        equal(p.api("GET", "/v1/health")[1]["state"], "ready")
+        before, at = handshakes(p), p.api("GET", "/v1/health")[1]["handshake"]["atMs"]
+        time.sleep(11)  # what was known is fresh for ten seconds
+        h = p.api("GET", "/v1/health")[1]
+        equal(h["state"], "ready")
+        assert h["handshake"]["atMs"] > at
+        eventually(lambda: handshakes(p) == before + 1, "a real command, with its row")
+
+
 def handshakes(p):
     _, answer = p.api("GET", "/v1/audit?org=cordon:handshake&limit=1000")
     return len(answer["rows"])
@@ -399,6 +411,31 @@ def the_registry_says_which_runs_live():
         equal(execute(p, job, argv=["true"])[1]["reason"], "run_removed")
         eventually(lambda: not p.api("GET", "/v1/workspaces")[1]["workspaces"],
                    "its workspace is collected")
+
+
+@test
+def a_run_that_goes_takes_those_that_wait_with_it():
+    with Plane(run_registry="on") as p:
+        state = {"orgId": "local", "userId": "root", "state": "alive"}
+        p.api("PUT", "/v1/runs/r1", state)
+        job = open_job(p, runId="r1")
+        first = Later(execute, p, job, argv=["sleep", "60"])
+        eventually(lambda: "60" in str(cmdlines(p)), "one runs")
+        second = Later(execute, p, job, argv=["true"])
+        eventually(lambda: p.api("GET", "/v1/health")[1]["admission"]["queued"] == 1, "one waits")
+        p.api("PUT", "/v1/runs/r1", dict(state, state="gone"))
+        equal([(c.answer()[1]["decision"], c.answer()[1]["reason"]) for c in (first, second)],
+              [("allowed", "run_removed"), ("denied", "run_removed")])
+        # and one that is found gone only after the queue
+        p.api("PUT", "/v1/runs/r2", state)
+        job = open_job(p, runId="r2")
+        first = Later(execute, p, job, argv=["sleep", "2"])
+        eventually(lambda: "sleep" in str(cmdlines(p)), "one runs")
+        second = Later(execute, p, job, argv=["true"])
+        eventually(lambda: p.api("GET", "/v1/health")[1]["admission"]["queued"] == 1, "one waits")
+        p.api("PUT", "/v1/runs/r2", dict(state, userId="somebody else"))
+        equal(first.answer()[1]["exitCode"], 0)
+        equal(second.answer()[1]["reason"], "run_removed")
 
 
 # --- Peers
