@@ -191,17 +191,12 @@ static int check_command(const struct rest *r, const struct exec_options *o, str
 	return 0;
 }
 
-int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o)
+static int run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o,
+	       struct relay *r)
 {
-	autofree struct relay *r = calloc(1, sizeof(*r));
 	struct err e;
-	int status;
+	int status = cli_places(in, &r->places);
 
-	if (!r)
-		return STATUS_FAILED;
-	r->is_json = in->common.is_json;
-	r->is_verbose = o->is_verbose;
-	status = cli_places(in, &r->places);
 	if (status)
 		return status;
 	if (check_command(&in->rest, o, &e) < 0 || add_options(body, o, &e) < 0 ||
@@ -210,4 +205,18 @@ int exec_run(struct invocation *in, const char *path, json_t *body, const struct
 		return cli_refuse(REASON_INVALID_REQUEST, &e);
 	json_object_set_new(body, "stream", json_true());
 	return relay_run(r, path, body);
+}
+
+int exec_run(struct invocation *in, const char *path, json_t *body, const struct exec_options *o)
+{
+	autofree struct relay *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return STATUS_FAILED;
+	r->is_json = in->common.is_json;
+	r->is_verbose = o->is_verbose;
+	r->stdin_fd = r->up.fd = r->down.fd = -1;
+	int status = run(in, path, body, o, r);
+	relay_done(r);
+	return status;
 }

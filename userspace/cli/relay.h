@@ -39,6 +39,9 @@ struct relay {
 /* Sends @body to @path and relays until the result. Gives SPEC 16's exit status. */
 int relay_run(struct relay *r, const char *path, const json_t *body);
 
+/* Frees what it holds; the descriptors of a fresh one are -1. */
+void relay_done(struct relay *r);
+
 /* result.c: the exit status of a result, with its line where it has one. */
 int result_status(const json_t *result, bool is_verbose);
 
