@@ -105,6 +105,9 @@ size_t feed_put(struct feed *f, const void *buf, size_t len)
 {
 	if (f->is_closed || f->is_ended)
 		return len;
+	pump(f); /* first: what it makes room for is used below, and a full feed is one that watches */
+	if (f->is_closed)
+		return len;
 	if (!f->buf) {
 		f->buf = malloc(FEED_MAX);
 		if (!f->buf) {
@@ -119,6 +122,8 @@ size_t feed_put(struct feed *f, const void *buf, size_t len)
 		f->at = 0;
 	}
 	size_t room = f->cap - f->len, n = len < room ? len : room;
+	if (n == 0)
+		return 0;
 	memcpy(f->buf + f->len, buf, n);
 	f->len += n;
 	pump(f);

@@ -31,6 +31,7 @@ const struct plan_mount plan_mounts[] = {
 	MASK_DIR("/proc/driver"),
 	MASK_DIR("/proc/fs"),
 	MASK_DIR("/proc/irq"),
+	MASK_DIR("/proc/pressure"), /* anybody may set a trigger there: work for the host */
 	MASK_DIR("/proc/scsi"),
 	MASK_DIR("/proc/sysvipc"),
 	MASK_DIR("/proc/tty"),

@@ -56,17 +56,20 @@ static const struct knob {
 	enum cgroup_controller controller;
 	bool v2;
 	bool is_swap; /* absent where the host does not account swap */
+	bool may_lack; /* not in every kernel */
 	const char *file;
 	void (*value)(const struct limits *l, char *b, size_t n);
 } knobs[] = {
-	{ CG_CPU, false, false, "cpu.cfs_quota_us", value_cpu_v1 },
-	{ CG_CPU, true, false, "cpu.max", value_cpu_v2 },
-	{ CG_MEMORY, false, false, "memory.limit_in_bytes", value_memory },
-	{ CG_MEMORY, false, true, "memory.memsw.limit_in_bytes", value_memory },
-	{ CG_MEMORY, true, false, "memory.max", value_memory },
-	{ CG_MEMORY, true, true, "memory.swap.max", value_zero },
-	{ CG_PIDS, false, false, "pids.max", value_pids },
-	{ CG_PIDS, true, false, "pids.max", value_pids },
+	{ CG_CPU, false, false, false, "cpu.cfs_quota_us", value_cpu_v1 },
+	{ CG_CPU, true, false, false, "cpu.max", value_cpu_v2 },
+	{ CG_MEMORY, false, false, false, "memory.limit_in_bytes", value_memory },
+	{ CG_MEMORY, false, true, false, "memory.memsw.limit_in_bytes", value_memory },
+	/* v1 counts socket buffers apart, and not at all without this: TCP's pool is the whole host's. */
+	{ CG_MEMORY, false, false, true, "memory.kmem.tcp.limit_in_bytes", value_memory },
+	{ CG_MEMORY, true, false, false, "memory.max", value_memory },
+	{ CG_MEMORY, true, true, false, "memory.swap.max", value_zero },
+	{ CG_PIDS, false, false, false, "pids.max", value_pids },
+	{ CG_PIDS, true, false, false, "pids.max", value_pids },
 };
 
 static int write_at(int dirfd, const char *file, const char *text)
@@ -243,7 +246,7 @@ int cgroup_limit(const struct cgroup *cg, const struct limits *l, struct err *e)
 			continue;
 		k->value(l, text, sizeof(text));
 		int rc = write_at(cg->dir_fds[t], k->file, text);
-		if (rc < 0)
+		if (rc < 0 && !(rc == -ENOENT && k->may_lack))
 			return err_set(e, -rc, "cgroup %s = %s: %s", k->file, text, strerror(-rc));
 	}
 	return 0;
