@@ -147,8 +147,6 @@ int verb_doctor(struct invocation *in)
 		{ "FOUND", "found" },
 		{ "WITHOUT IT", "without" },
 	};
-	auto_json json_t *answer = json_object();
-	json_t *rows = json_array();
 	bool is_fit = true, previous_ok = true;
 	struct err e;
 	int status;
@@ -159,6 +157,8 @@ int verb_doctor(struct invocation *in)
 		err_set(&e, EPERM, "doctor needs root: it tries what the worker would do");
 		return cli_fail(STATUS_FAILED, &e);
 	}
+	auto_json json_t *answer = json_object();
+	json_t *rows = json_array();
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
 		json_array_append_new(rows, probe_row(i, &previous_ok, &is_fit));
 	json_object_set_new(answer, "probes", rows);
