@@ -218,11 +218,12 @@ static bool read_name(char *p, size_t len, struct wanted *ret)
 /* @in's names one by one: 0, or -EINVAL. */
 static int read_names(struct k_view_open *in, size_t len, struct wanted *ret, struct err *e)
 {
-	char *p = in->slugs, *end = in->slugs + in->bytes;
+	char *p = in->slugs, *end;
 
 	if (in->count == 0 || in->count > K_SKILLS_MAX || in->bytes > K_SLUGS_BYTES ||
 	    len != offsetof(struct k_view_open, slugs) + in->bytes)
 		return err_set(e, EINVAL, "malformed list of skills");
+	end = in->slugs + in->bytes;
 	for (uint32_t i = 0; i < in->count; i++) {
 		char *nul = memchr(p, '\0', (size_t)(end - p));
 		if (!nul || !read_name(p, (size_t)(nul - p), &ret[i]))

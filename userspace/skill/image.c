@@ -289,6 +289,8 @@ long skill_image_find(const struct skill_image *image, const char *path, size_t 
 {
 	uint32_t node = 0;
 
+	if (len > 0 && path[len - 1] == '/')
+		return -1;
 	for (size_t at = 0; at < len;) {
 		const char *slash = memchr(path + at, '/', len - at);
 		size_t n = slash ? (size_t)(slash - (path + at)) : len - at;
