@@ -36,7 +36,8 @@ struct verb {
 
 /* The tables of verb_*.c */
 extern const struct verb session_verbs[], job_verbs[], audit_verbs[], receipt_verbs[],
-	workspace_verbs[], egress_verbs[], registry_verbs[], skill_verbs[], file_verbs[];
+	workspace_verbs[], egress_verbs[], registry_verbs[], skill_verbs[], file_verbs[],
+	artifact_verbs[];
 int verb_run(struct invocation *in);
 int verb_up(struct invocation *in);
 int verb_down(struct invocation *in);

@@ -39,7 +39,7 @@ static const struct verb verbs[] = {
 	{ "workspace", "list|rm", "workspaces", NULL, NULL, workspace_verbs },
 	{ "audit", "list|verify|export", "the ledger", NULL, NULL, audit_verbs },
 	{ "receipt", "show|verify", "receipts", NULL, NULL, receipt_verbs },
-	LATER("artifact"),
+	{ "artifact", "put|get|list", "files into and out of workspaces", NULL, NULL, artifact_verbs },
 	{ "skill", "add|load|list|show|read|verify|remove", "skills", NULL, NULL, skill_verbs },
 	{ "egress", "classify|match|check|top", "what sandboxes may reach", NULL, NULL,
 	  egress_verbs },

@@ -88,7 +88,7 @@ static int on_frame(void *ctx, enum frame_kind kind, const char *buf, size_t len
 		r->result = json_parse_strict(buf, len, 16, e);
 		return r->result ? 0 : err_wrap(e, "the result");
 	default:
-		if (r->is_json)
+		if (r->is_json || r->keeps)
 			return keep(&r->kept[kind - FRAME_STDOUT], buf, len, e);
 		return write_out(kind == FRAME_STDOUT ? STDOUT_FILENO : STDERR_FILENO, buf, len, e);
 	}

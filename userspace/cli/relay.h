@@ -25,6 +25,7 @@ struct relay_buffer { /* --json: a stream as kept */
 struct relay {
 	struct places places;
 	bool is_json, is_verbose;
+	bool keeps; /* streams and result stay here for the caller; only refusals are printed */
 	int stdin_fd; /* to be streamed; -1: none */
 	struct http down, up;
 	bool is_uploading;
