@@ -28,8 +28,10 @@ STEPS = {
     "worker": ["slot.begin", "slot.cgroup", "slot.pipes", "slot.cloned", "slot.mapped",
                "slot.sent", "slot.give", "run.begin", "run.limited", "run.workspace",
                "workspace.image", "run.sent", "started.before", "finish.reaped",
-               "finish.removed", "done.before"],
-    "broker": ["command.alive", "command.admit", "command.claim", "command.intent",
+               "finish.removed", "done.before",
+               "egress.open", "egress.room", "egress.assert", "egress.begin"],
+    "broker": ["command.alive", "command.lists", "command.voucher", "command.nonce",
+               "command.admit", "command.claim", "command.intent",
                "command.skills", "command.slot", "command.egress", "command.run",
                "command.started", "command.done", "command.record"],
     "ledger": ["ledger.commit", "ledger.committed", "ledger.checkpoint"],
@@ -118,6 +120,20 @@ def killed_ledger_leaves_a_plane_that_works():
 
 
 @test
+def killed_gateway_and_skills_leave_a_plane_that_works():
+    with Plane() as plane:
+        p = busy(plane)
+        for name in ("gateway", "skills"):
+            plane.kill(name)
+            plane.wait_ready()
+            equal(len(marked()) >= 3, True, "the running command goes on without " + name)
+        p.send_signal(signal.SIGTERM)
+        p.wait(30)
+        nothing_alive()
+        starts_clean(plane)
+
+
+@test
 def killed_cordond_takes_everything_along():
     kill_daemon("cordond")
 
@@ -153,7 +169,7 @@ def _parent(pid):
 def kill_at(daemon, step):
     with Plane(up=False) as plane:
         # cordond passes its steps once in a life; the others serve the pool and a probe first.
-        after = 1 if daemon == "cordond" else 3
+        after = 1 if daemon == "cordond" or step == "egress.open" else 3
         plane.configure(fault="%s:kill:after=%d" % (step, after), pool=2)
         up = plane.up(check=False)
         for turn in range(4 if up.status == 0 and step != "cordond.down" else 0):
@@ -190,9 +206,8 @@ def every_labelled_step_has_a_row():
     equal(rows - found, set(), "rows without a step")
 
 
-# Steps that exist to make something fail or wait in other tests, or that only a
-# gateway tier passes (test_egress_kill.py).
-NOT_FOR_KILLING = {"gateway.ceiling", "egress.open", "egress.assert", "egress.begin", "egress.room"}
+# Steps that exist to make something fail or wait in other tests.
+NOT_FOR_KILLING = {"gateway.ceiling", "gateway.judge", "gateway.count"}
 
 if __name__ == "__main__":
     main()
