@@ -160,7 +160,7 @@ def latencies(n):
 @test
 def c29_a_neighbour_goes_on_beside_a_fork_bomb():
     quiet = latencies(15)
-    storm = box.popen("./hog", "forks", options=["--timeout", "30", "--pids", "256"], stdout=subprocess.DEVNULL,
+    storm = box.popen("./hog", "forks", options=["--timeout", "115", "--pids", "256"], stdout=subprocess.DEVNULL,
                       stderr=subprocess.DEVNULL)
     try:
         eventually(lambda: len([p for p in plane.sandboxed() if b"forks" in cmdline(p)]) > 20, "the storm is on")
