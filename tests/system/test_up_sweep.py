@@ -81,20 +81,6 @@ def cgroups_and_what_lives_in_them_go_in_every_hierarchy():
 
 
 @test
-def a_process_of_a_v1_tree_alone_goes_too():
-    trees = [m for m in mounts("cgroup") if m.rsplit("/", 1)[1] == "pids"]
-    if not trees:
-        raise Skip("no v1 hierarchy here")
-    with Plane(up=False) as p:
-        path = make_cgroup(trees[0], p.name, "jobs", "slot-1")
-        mine = sleeper(path)
-        with ended(mine):
-            p.up()
-            equal(mine.wait(5), -signal.SIGKILL)
-            equal(os.path.exists(path), False)
-
-
-@test
 def mounts_of_its_name_or_place_go_and_others_stay():
     with Plane(up=False) as p:
         places = {"run/cordon/left over": "anything", "elsewhere": p.name + "-workspace",
