@@ -160,11 +160,12 @@ size_t api_skill_chunk(struct exchange *x, const void *buf, size_t len)
 	do
 		n = write(s->fd, buf, len);
 	while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return (size_t)n;
-	if (errno == EAGAIN &&
+	if (n == (ssize_t)len)
+		return len;
+	/* What it does not take now it takes when there is room. */
+	if ((n >= 0 || errno == EAGAIN) &&
 	    (s->room.fn || loop_watch(&s->broker->loop, &s->room, s->fd, EPOLLOUT, on_room, &e) == 0))
-		return 0;
+		return n < 0 ? 0 : (size_t)n;
 	close_pipe(s); /* the stager has heard enough; its answer is on its way */
 	return len;
 }
