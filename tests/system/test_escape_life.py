@@ -18,7 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from cordon import TOP, Plane, equal, eventually, main, test
+from cordon import CORDON, TOP, Plane, equal, eventually, main, test
 from hostile import Box, cmdline, probe, rows
 
 MARK = "cordon-linger-%d" % os.getpid()
@@ -157,20 +157,41 @@ def latencies(n):
     return statistics.median(found)
 
 
-@test
-def c29_a_neighbour_goes_on_beside_a_fork_bomb():
+def beside(storm, is_on):
+    """The neighbour's median while the storm blows, as a multiple of its quiet one; no more than 25."""
     quiet = latencies(15)
-    storm = box.popen("./hog", "forks", options=["--timeout", "115", "--pids", "256"], stdout=subprocess.DEVNULL,
-                      stderr=subprocess.DEVNULL)
     try:
-        eventually(lambda: len([p for p in plane.sandboxed() if b"forks" in cmdline(p)]) > 20, "the storm is on")
+        eventually(is_on, "the storm is on")
         loud = latencies(15)
     finally:
         storm.terminate()
-        equal(storm.wait(30), 130)
+        storm.wait(60)
     nothing_is_left("a cancelled storm")
     if loud > quiet * 25:
         raise AssertionError("the neighbour's median went from %.1f to %.1f ms" % (quiet * 1000, loud * 1000))
+
+
+@test
+def c29_a_neighbour_goes_on_beside_a_fork_bomb():
+    beside(box.popen("./hog", "forks", options=["--timeout", "115", "--pids", "256"],
+                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+           lambda: len([p for p in plane.sandboxed() if b"forks" in cmdline(p)]) > 20)
+
+
+@test
+def c29_a_neighbour_goes_on_beside_a_memory_hog():
+    beside(box.popen("sh", "-c", "while :; do tail /dev/zero; done",
+                     options=["--timeout", "115", "--memory", "64M"],
+                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+           lambda: [p for p in plane.sandboxed() if b"/dev/zero" in cmdline(p)])
+
+
+@test
+def c29_a_neighbour_goes_on_beside_an_output_flood():
+    # Each flood ends at its cap, and the next begins at once.
+    loop = "while :; do %s run --org flood -- cat /dev/zero >/dev/null 2>&1; done" % CORDON
+    storm = subprocess.Popen(["sh", "-c", loop], env=dict(plane.env, CORDON_ROOT=plane.root))
+    beside(storm, lambda: [p for p in plane.sandboxed() if b"/dev/zero" in cmdline(p)])
 
 
 # --- 30 signals go to whom they are meant for
