@@ -27,7 +27,7 @@ enum {
 	HTTP_HELD_MAX = 96 << 20,	/* bodies and answers of all connections */
 	HTTP_IDLE_S = 60,		/* nothing sent, nothing taken */
 	HTTP_RECEIVE_S = 60,		/* from connect or the last answer to a whole request */
-	HTTP_PARAM_MAX = 129,
+	HTTP_PARAM_MAX = 256,
 	HTTP_PARAMS = 2,
 };
 
