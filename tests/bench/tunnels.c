@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -146,9 +147,10 @@ struct half {
 	bool is_dead;
 };
 
+/* To the last byte there is: events come once. */
 static bool splice_half(struct half *h)
 {
-	for (int turn = 0; turn < 8; turn++) {
+	for (;;) {
 		ssize_t n;
 
 		if (!h->piped && !h->eof) {
@@ -169,7 +171,6 @@ static bool splice_half(struct half *h)
 			return errno == EAGAIN;
 		h->piped -= (size_t)n;
 	}
-	return true;
 }
 
 static void drop_pair(struct half *h)
@@ -427,6 +428,7 @@ static void run_hold(long n, const struct where *w)
 
 int main(int argc, char **argv)
 {
+	signal(SIGPIPE, SIG_IGN);
 	if (argc == 4 && strcmp(argv[1], "serve") == 0)
 		serve(argv[2], argv[3]);
 	if (argc == 6 && strcmp(argv[1], "relay") == 0)

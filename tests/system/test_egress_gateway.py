@@ -804,6 +804,44 @@ def slow_and_silent_clients_are_let_go():
 
 
 @test
+def peers_that_go_away_in_the_middle_of_bulk_harm_nobody():
+    with Gateway() as g:
+        r = g.room()
+        calm = r.tunnel("echo.example:7")
+        for reset in (True, False) * 10:
+            s = r.tunnel("endless.example:7")
+            got = 0
+            while got < 3_000_000:  # long enough to be spliced
+                got += len(s.recv(1 << 16))
+            if reset:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.close()
+
+        def vanish(s):
+            for _ in range(50):
+                s.sendall(bytes(65536))
+            s.recv(1 << 20)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        def read_away(s):
+            with contextlib.suppress(OSError):
+                rig.read_all(s)
+
+        listener = net.serve(ORIGIN, 8085, vanish)
+        for _ in range(10):
+            s = r.tunnel("good.example:8085")
+            threading.Thread(target=read_away, args=(s,), daemon=True).start()
+            with contextlib.suppress(OSError):
+                for _ in range(200):
+                    s.sendall(bytes(65536))
+            s.close()
+        listener.close()
+        calm.sendall(b"still here")
+        equal(calm.recv(20), b"still here")
+        rig.wait_for(lambda: g.descriptors() < 120, "descriptors are given back")
+
+
+@test
 def a_half_closed_tunnel_works_and_is_freed():
     def answer_at_end(s):
         data = b""

@@ -20,6 +20,7 @@
  * nothing else: what the kernel lets a sandbox reach does not depend on it.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -111,6 +112,7 @@ static int open_all(struct gateway *g, struct start *s, struct err *e)
 	};
 	int netlink;
 
+	signal(SIGPIPE, SIG_IGN); /* splice into a closed socket knows no MSG_NOSIGNAL */
 	g->conns_per_room = c->gateway_connections;
 	if (loop_open(&g->loop, lengths, e) < 0 || lane_ground_open(&g->ground, e) < 0 ||
 	    resolver_open(&g->loop, c->gateway_resolver, &g->resolver, e) < 0 ||
