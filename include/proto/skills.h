@@ -44,9 +44,9 @@ enum skills_msg {
 };
 
 enum {
-	K_SKILLS_MAX = 128,    /* of one view */
+	K_SKILLS_MAX = 64,     /* of one view: as many as a receipt lists */
 	K_SLUG_MAX = 255,
-	K_SLUGS_BYTES = 41216, /* K_SKILLS_MAX longest names with their NULs, and then some */
+	K_SLUGS_BYTES = 20608, /* K_SKILLS_MAX longest names with their NULs, and then some */
 	K_TEXT_MAX = 248,
 };
 

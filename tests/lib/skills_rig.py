@@ -151,7 +151,7 @@ class View:
 
     def attach(self):
         self.path = os.path.join(self.rig.root, "slot", str(self.number))
-        os.makedirs(self.path)
+        os.makedirs(self.path, exist_ok=True)
         mount = clone_mount(self.handle)
         move_mount(mount, self.path)
         os.close(mount)

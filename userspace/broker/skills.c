@@ -144,7 +144,7 @@ enum reason view_new(struct skills_link *k, const json_t *slugs, struct skills_v
 	}
 	if (!is_fine) {
 		view_free(v);
-		*text = "'skills' is a list of 1 to 128 slugs";
+		*text = "'skills' is a list of 1 to 64 slugs";
 		return REASON_INVALID_REQUEST;
 	}
 	*ret = v;
