@@ -5,7 +5,8 @@
 /*
  * One command, from its request to its answer:
  *
- *   command.c  the steps before it runs; each goes on, waits or refuses
+ *   command.c  its birth, refusal, answer and end
+ *   steps.c	the steps before it runs; each goes on, waits or refuses
  *   view.c	its job's skills
  *   run.c	worker's events, pipes, the end
  *   stream.c	its answer as it is produced
