@@ -20,6 +20,8 @@
 
 /* --- The catalog */
 
+static void drop_idle_pins(struct views *v);
+
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_ino == b->st_ino && a->st_size == b->st_size &&
@@ -48,7 +50,16 @@ static int follow_catalog(struct views *v, struct err *e)
 	v->catalog = c;
 	v->numbers = numbers;
 	v->read = st;
+	drop_idle_pins(v);
 	return 0;
+}
+
+static bool catalog_is_fresh(const struct views *v)
+{
+	struct stat st;
+
+	return v->catalog && fstatat(v->store.dir, "catalog", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       is_same_file(&st, &v->read);
 }
 
 /* --- Versions */
@@ -56,6 +67,25 @@ static int follow_catalog(struct views *v, struct err *e)
 static struct pin *pin_of(struct views *v, uint32_t no)
 {
 	return &v->pins[no % STATE_VERSIONS];
+}
+
+static void unlock(struct pin *p)
+{
+	close(p->fd);
+	*p = (struct pin){ 0 };
+}
+
+/* Idle ones are a convenience: they make way where descriptors run out. */
+static int open_manifest(struct views *v, const uint8_t digest[SKILL_SHA], struct err *e)
+{
+	int fd = skill_store_open_manifest(&v->store, digest, e);
+
+	if (fd != -EMFILE)
+		return fd;
+	for (size_t i = 0; i < STATE_VERSIONS; i++)
+		if (v->pins[i].no != 0 && v->pins[i].users == 0)
+			unlock(&v->pins[i]);
+	return skill_store_open_manifest(&v->store, digest, e);
 }
 
 static bool is_idle(uint32_t no, void *arg)
@@ -70,9 +100,13 @@ static int pin(struct views *v, uint32_t no, const uint8_t digest[SKILL_SHA], st
 	struct pin *p = pin_of(v, no);
 	struct stat st;
 
-	if (p->no == no && p->users++ > 0)
+	if (p->no == no) {
+		p->users++;
 		return 0;
-	int fd = skill_store_open_manifest(&v->store, digest, e);
+	}
+	if (p->no != 0) /* an idle one, whose row this is now */
+		unlock(p);
+	int fd = open_manifest(v, digest, e);
 	if (fd < 0)
 		return fd;
 	/* The stager may hold it for the moment in which it removes it. */
@@ -84,14 +118,28 @@ static int pin(struct views *v, uint32_t no, const uint8_t digest[SKILL_SHA], st
 	return 0;
 }
 
+static bool is_catalogued(const struct views *v, uint32_t no)
+{
+	const struct state_version *row = &v->state->versions[no % STATE_VERSIONS];
+
+	return catalog_find_version(v->catalog, row->slug, row->digest) != NULL;
+}
+
 static void unpin(struct views *v, uint32_t no)
 {
 	struct pin *p = pin_of(v, no);
 
 	if (p->no != no || p->users == 0 || --p->users > 0)
 		return;
-	close(p->fd);
-	p->fd = -1;
+	if (!catalog_is_fresh(v) || !is_catalogued(v, no))
+		unlock(p);
+}
+
+static void drop_idle_pins(struct views *v)
+{
+	for (size_t i = 0; i < state_versions_used(v->state); i++)
+		if (v->pins[i].no != 0 && v->pins[i].users == 0 && !is_catalogued(v, v->pins[i].no))
+			unlock(&v->pins[i]);
 }
 
 static uint32_t find_version(const struct views *v, const uint8_t digest[SKILL_SHA])

@@ -14,10 +14,14 @@
 #include "skill/store.h"
 #include "state.h"
 
-/* A version that open views show: its manifest is locked, so that it is not collected. */
+/*
+ * A version that open views show: its manifest is locked, so that it is not
+ * collected. One that nobody uses any more stays locked as long as it is in the
+ * catalog, where it is not collected anyway: the next view finds it ready.
+ */
 struct pin {
-	uint32_t no;
-	int fd; /* -1: not locked */
+	uint32_t no; /* 0: not locked */
+	int fd;
 	uint32_t users;
 };
 
