@@ -354,7 +354,7 @@ class Plane:
         pids = []
         for top in self.cgroups():
             for base, _, files in os.walk(os.path.join(top, "jobs")):
-                if "cgroup.procs" in files and "cgroup.kill" in os.listdir(base):
+                if "cgroup.procs" in files and "cgroup.kill" in files:
                     with contextlib.suppress(OSError):
                         with open(os.path.join(base, "cgroup.procs")) as f:
                             pids += [int(x) for x in f.read().split()]
