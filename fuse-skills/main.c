@@ -26,6 +26,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/scope.h"
 #include "roles.h"
@@ -49,7 +50,7 @@ static const struct {
 	{ "remove", 2, 3, run_once_remove },	/* STORE SLUG [HEX] */
 };
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	if (argc == 1)
 		return keeper_main();
@@ -63,4 +64,13 @@ int main(int argc, char **argv)
 			return once[i].run(argv + 2);
 	fprintf(stderr, "cordon-skills is started by cordond\n");
 	return 2;
+}
+
+/* What libraries would do at exit is not in the confined process's plan. */
+int main(int argc, char **argv)
+{
+	int status = run(argc, argv);
+
+	fflush(stdout);
+	_exit(status);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@
 #include "skill/frontmatter.h"
 #include "skill/stream.h"
 
-enum { INPUT_LEN = 256 * 1024 };
+enum { INPUT_LEN = 256 * 1024, PATIENCE_MS = 60000 /* without a byte: others wait behind it */ };
 #define STAGE_TOTAL_MAX (16ull << 30)
 
 static const char front_matter_name[] = "SKILL.md";
@@ -43,8 +44,11 @@ struct staging {
 
 static int refill(struct staging *s, struct err *e)
 {
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
 	ssize_t n;
 
+	if (poll(&p, 1, PATIENCE_MS) == 0)
+		return err_set(e, ETIMEDOUT, "the stream stands still");
 	do
 		n = read(s->fd, s->input, INPUT_LEN);
 	while (n < 0 && errno == EINTR);
