@@ -86,6 +86,7 @@ class Gateway:
         self.pid = os.fork()
         if self.pid == 0:
             die_with_parent()
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as cordond; Python ignores it
             null = os.open("/dev/null", os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(self.log.fileno(), 1)
