@@ -79,7 +79,7 @@ pclibs = $(if $(strip $(call pkgs,$(1))),$$(shell $(PKG_CONFIG) --libs $(call pk
 built = $(foreach p,$(1),$(if $(wildcard $(call where,$(p))/main.c),$(call bin,$(p))))
 SKELS := $(BPF_PROGS:%=$(O)/gen/%.skel.h)
 
-.PHONY: all deps run check unit system vmtest lint bench golden fuzz install clean help FORCE
+.PHONY: all deps run images check unit system vmtest lint bench golden fuzz install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 all: $(call built,$(PROGRAMS) $(STATIC_PROGRAMS))
@@ -144,11 +144,15 @@ $(O)/unit/$(1): $(O)/tests/unit/test_$(1).o $(call libs,$(call first,$(1)))
 $(O)/unit/$(1): LIBS = -lcmocka $(call pclibs,$(call first,$(1)))
 endef
 $(foreach t,$(UNIT),$(eval $(call UNITTEST,$(t))))
-check: lint all $(PROBES) $(UNIT:%=$(O)/unit/%)
+# The images tests run on, before any of them moves into a network of its own.
+images: all
+	@mkdir -p $(O)/images && for i in busybox debian; do \
+		$(O)/bin/cordon-image build --name $$i --store $(O)/images --root $(O) || exit 1; done
+check: lint all images $(PROBES) $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) vmtests/run.py $(T)
 unit: $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)
-system: all $(PROBES)
+system: all images $(PROBES)
 	@$(PYTHON) tests/run.py --build $(O) $(or $(T),$(sort $(wildcard tests/system/test_*)))
 lint: all $(ROOMS:%=$(O)/lib%.a)
 	@$(foreach r,$(ROOMS),tests/lint/layers.sh $(r) '$(uses_$(r))' $(O)/$(call where,$(r)) &&) tests/lint/pure.sh $(O)
