@@ -147,7 +147,7 @@ $(foreach t,$(UNIT),$(eval $(call UNITTEST,$(t))))
 # The images tests run on, before any of them moves into a network of its own.
 images: all
 	@mkdir -p $(O)/images && for i in busybox debian; do \
-		$(O)/bin/cordon-image build --name $$i --store $(O)/images --root $(O) || exit 1; done
+		$(O)/bin/cordon-image build --name $$i --store $(abspath $(O))/images --root $(abspath $(O)) || exit 1; done
 check: lint all images $(PROBES) $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) vmtests/run.py $(T)
 unit: $(UNIT:%=$(O)/unit/%)
