@@ -3,13 +3,11 @@
 """The gateway by itself, against an internet of the test's own (E5, E7 to E9, E11 to E13;
 ESCAPES e; CASES G25, G27, G29, G31, G33, G35, G37, G39)."""
 import contextlib
-import ctypes
 import os
 import select
 import socket
 import struct
 import sys
-import tempfile
 import threading
 import time
 
@@ -754,29 +752,6 @@ def a_restarted_gateway_knows_no_token():
         equal(again.reason("echo.example:7"), "byte_quota_exceeded")
     finally:
         g.__exit__()
-
-
-@test
-def a_host_that_asks_nobody_has_a_gateway_without_names():
-    libc = ctypes.CDLL(None, use_errno=True)
-    with tempfile.NamedTemporaryFile(suffix=".conf") as empty:
-        # in a mount namespace of this thread's children alone
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            with contextlib.suppress(BaseException):
-                assert libc.unshare(0x20000) == 0
-                assert libc.mount(b"none", b"/", None, 0x44000, None) == 0
-                assert libc.mount(empty.name.encode(), os.path.realpath("/etc/resolv.conf").encode(), None,
-                                  4096, None) == 0
-                with Gateway(resolver="") as g:
-                    r = g.room()
-                    equal(r.reason("good.example:7"), "destination_blocked")
-                    equal(r.reason(ECHO + ":7"), "allowed")
-                    assert "no name resolves" in g.logged()
-                    status = 0
-            os._exit(status)
-        equal(os.waitpid(pid, 0)[1], 0)
 
 
 @test
