@@ -190,9 +190,10 @@ def a_sandbox_has_loopback_and_one_door():
 @test
 def own_servers_on_loopback_work_in_every_tier_and_are_not_counted():
     p = shared()
-    script = ("(nc -l -p 8080 >got) & sleep 0.3; "
-              "head -c 1000 /dev/zero | nc -w 2 127.0.0.1 8080; wait; wc -c <got; "
-              "(nc -l -p 9998 >got) & sleep 0.3; echo other | nc -w 2 100.64.0.1 9998; echo door $?; "
+    script = ("nc -l -p 8080 -e sh -c 'head -c 1000 | wc -c >got' & sleep 0.3; "
+              "head -c 1000 /dev/zero | nc -w 2 127.0.0.1 8080; wait; cat got; "
+              "nc -l -p 9998 -e sh -c 'head -n 1 >got' & sleep 0.3; "
+              "echo other | nc -w 2 100.64.0.1 9998; echo door $?; "
               "echo mine | nc -w 2 127.0.0.1 9998; wait; cat got")
     for tier in ("none", "default_internet"):
         o = p.json(script, "--egress", tier)
