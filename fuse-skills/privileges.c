@@ -30,6 +30,7 @@ static const struct confine_call keeper_calls[] = {
 };
 
 static const struct confine_call server_calls[] = {
+	CALL("fadvise64", "contents are read as the kernel asks, no further"),
 	CALL_IF("clone", "threads", 0, THREAD, THREAD),
 };
 

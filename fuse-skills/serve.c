@@ -23,6 +23,8 @@
 
 #define CACHED_S 86400.0
 
+enum { EXPECTED_FILES = 16 };
+
 static struct serve *serve_of(fuse_req_t req)
 {
 	return fuse_req_userdata(req);
@@ -588,6 +590,23 @@ static void reply_read(fuse_req_t req, struct want *w, size_t size, uint64_t off
 	fuse_reply_buf(req, (char *)desk->buffer + (offset - desk->first_byte), end - offset);
 }
 
+/*
+ * Who reads one small file of a directory often reads the next ones too: every
+ * so many the store is asked for those that follow, all at once. After the
+ * answer, so nobody waits for it.
+ */
+static void expect_siblings(struct serve *s, const struct skill_image *image, uint32_t entry)
+{
+	const struct skill_node *dir = &image->nodes[image->nodes[entry].parent];
+	uint32_t end = dir->first + dir->count;
+
+	if ((entry - dir->first) % EXPECTED_FILES != 0)
+		return;
+	for (uint32_t i = entry + 1; i < end && i <= entry + EXPECTED_FILES; i++)
+		if (image->nodes[i].kind == SKILL_FILE && image->nodes[i].size <= SKILL_CHUNK)
+			skill_file_expect(&s->store, image->digests[image->nodes[i].content].sha256);
+}
+
 static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
 		    struct fuse_file_info *fi)
 {
@@ -615,6 +634,8 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset,
 		fuse_reply_buf(req, NULL, 0);
 	else
 		reply_read(req, &w, size, (uint64_t)offset, t.image);
+	if (offset == 0 && w.size <= SKILL_CHUNK)
+		expect_siblings(s, t.image, n.entry);
 	cache_put_tree(s->cache, &t);
 }
 
@@ -626,6 +647,14 @@ static void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 	fuse_reply_err(req, (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC) ?
 				    ENOSYS :
 				    EROFS);
+}
+
+/* Absent, libfuse would answer it, and the kernel ask again each time and cache no listing. */
+static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
+	(void)node;
+	(void)fi;
+	fuse_reply_err(req, ENOSYS);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t node)
@@ -670,6 +699,7 @@ const struct fuse_lowlevel_ops serve_ops = {
 	.readdir = op_readdir,
 	.readdirplus = op_readdirplus,
 	.open = op_open,
+	.opendir = op_opendir,
 	.read = op_read,
 	.statfs = op_statfs,
 	.setattr = ro_setattr,

@@ -13,6 +13,11 @@
 #include "base/fd.h"
 #include "digest/digest.h"
 
+enum {
+	IN_ORDER_CHUNKS = 3, /* only who reads in order asks for so many at once */
+	AHEAD_BYTES = 1 << 20,
+};
+
 static const struct skill_store closed = { -1, -1, -1, -1 };
 
 static int open_dir(int dirfd, const char *path, int *ret, struct err *e)
@@ -143,6 +148,9 @@ int skill_file_open(const struct skill_store *s, const struct skill_digests *dig
 	f.fd = open_named(s->blobs, digests->sha256, e);
 	if (f.fd < 0)
 		return err_wrap(e, "content");
+	/* A guess per small read costs random readers most; large ones are guessed for below. */
+	if (size > SKILL_CHUNK)
+		posix_fadvise(f.fd, 0, 0, POSIX_FADV_RANDOM);
 	if (size > SKILL_CHUNK)
 		rc = load_leaves(s, digests->leaves, size, &f.leaves, e);
 	if (rc < 0)
@@ -161,6 +169,15 @@ void skill_file_close(struct skill_file *f)
 	f->leaves = NULL;
 }
 
+void skill_file_expect(const struct skill_store *s, const uint8_t sha256[SKILL_SHA])
+{
+	struct err ignored;
+	autoclose int fd = open_named(s->blobs, sha256, &ignored);
+
+	if (fd >= 0)
+		posix_fadvise(fd, 0, SKILL_CHUNK, POSIX_FADV_WILLNEED);
+}
+
 long skill_file_read(const struct skill_file *f, uint64_t first, uint64_t count, uint8_t *buf,
 		     struct err *e)
 {
@@ -170,6 +187,8 @@ long skill_file_read(const struct skill_file *f, uint64_t first, uint64_t count,
 		end = f->size;
 	if (at >= end && f->size > 0)
 		return 0;
+	if (count >= IN_ORDER_CHUNKS)
+		posix_fadvise(f->fd, (off_t)end, AHEAD_BYTES, POSIX_FADV_WILLNEED);
 	if (read_exactly(f->fd, buf, end - at, at, e) < 0)
 		return -e->code;
 	for (uint64_t pos = at, chunk = first; pos < end || chunk == 0; chunk++) {

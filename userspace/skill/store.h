@@ -57,6 +57,9 @@ int skill_file_open(const struct skill_store *s, const struct skill_digests *dig
 		    struct skill_file *ret, struct err *e);
 void skill_file_close(struct skill_file *f);
 
+/* Has the kernel fetch a small content that is likely to be read soon. Nothing depends on it. */
+void skill_file_expect(const struct skill_store *s, const uint8_t sha256[SKILL_SHA]);
+
 /*
  * Reads @count chunks from @first on into @buf (SKILL_CHUNK bytes each, the
  * last one shorter) and verifies every one of them there: what is in @buf
