@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cordon skill list, show, read, verify. `read` is the restricted reader (K5):
- * one catalogued file by slug and path, verified, and nothing else.
+ * one catalogued file by slug and path, verified, and nothing else. Who may not
+ * look at the store is shown the same by the plane.
  */
 #include "cli/skill_view.h"
 
@@ -10,19 +11,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/fd.h"
 #include "base/scope.h"
+#include "cli/http.h"
 #include "cli/input.h"
 #include "cli/table.h"
 #include "digest/base64.h"
 #include "digest/digest.h"
 #include "json/json.h"
+#include "skill/describe.h"
 #include "skill/frontmatter.h"
 #include "skill/store.h"
 
-enum { CHUNKS_AT_ONCE = 32, READ_JSON_MAX = 64 << 20 };
+enum { CHUNKS_AT_ONCE = 32 };
 
 /* The store and its catalog, as one of these verbs looks at them. */
 struct desk {
@@ -38,7 +40,12 @@ static void desk_close(struct desk *d)
 }
 #define autodesk __attribute__((cleanup(desk_close))) struct desk
 
-/* 0, or an exit status with the reason said. No store is an empty catalog. */
+enum { DESK_CLOSED = -1 };
+
+/*
+ * 0, or an exit status with the reason said, or DESK_CLOSED: the caller may not
+ * look. No store is an empty catalog.
+ */
 static int desk_open(const struct invocation *in, struct desk *d)
 {
 	char path[PLACES_PATH_MAX + 16];
@@ -49,6 +56,8 @@ static int desk_open(const struct invocation *in, struct desk *d)
 		return status;
 	snprintf(path, sizeof(path), "%s/%s", d->places.state, SKILL_STORE_NAME);
 	int rc = skill_store_open(AT_FDCWD, path, &d->store, &e);
+	if (rc == -EACCES)
+		return DESK_CLOSED;
 	if (rc == 0)
 		rc = skill_store_catalog(&d->store, &d->catalog, &e);
 	else if (rc == -ENOENT)
@@ -81,100 +90,16 @@ const char *skill_advice(const struct places *p, bool requires_execution)
 	return front_matter_advice(requires_execution, rollout_is_on(p));
 }
 
-/* --- What a version says of itself */
-
-/* The first bytes of a file, verified; NULL with *e set. */
-static char *read_head(const struct desk *d, const struct skill_image *image, uint32_t node,
-		       uint64_t chunks, size_t *ret_len, struct err *e)
+/* The plane is asked where the store is closed to the caller: it belongs to the plane's group. */
+static int ask_plane(const struct invocation *in, const char *path, json_t **ret)
 {
-	const struct skill_node *n = &image->nodes[node];
-	autofree char *buf = malloc(chunks * SKILL_CHUNK + 1);
-	struct skill_file file;
-
-	if (!buf) {
-		err_set(e, ENOMEM, "out of memory");
-		return NULL;
-	}
-	if (skill_file_open(&d->store, &image->digests[n->content], n->size, &file, e) < 0)
-		return NULL;
-	long len = skill_file_read(&file, 0, chunks, (uint8_t *)buf, e);
-	skill_file_close(&file);
-	if (len < 0)
-		return NULL;
-	*ret_len = (size_t)len;
-	return take_ptr(buf);
+	return cli_call(in, "GET", path, NULL, ret);
 }
 
-/* Gives NULL and what the front matter says, or what is wrong with it. */
-static const char *read_front_matter(const struct desk *d, const struct skill_image *image,
-				     struct front_matter *ret, char fault[160])
+static void add_advice(const struct places *p, json_t *o)
 {
-	long node = skill_image_find(image, "SKILL.md", 8);
-	uint32_t line = 0;
-	size_t len = 0;
-	struct err e;
-
-	memset(ret, 0, sizeof(*ret));
-	if (node <= 0 || image->nodes[node].kind != SKILL_FILE)
-		return NULL;
-	autofree char *text = read_head(d, image, (uint32_t)node, FRONT_MATTER_MAX / SKILL_CHUNK, &len,
-					&e);
-	const char *words = text ? front_matter_read(text, len, ret, &line) : e.msg;
-	if (!words)
-		return NULL;
-	if (text)
-		snprintf(fault, 160, "SKILL.md line %u: %s", line, words);
-	else
-		snprintf(fault, 160, "SKILL.md: %.140s", words);
-	return fault;
-}
-
-static void add_optional(json_t *o, const char *key, const char *text)
-{
-	json_add_text(o, key, text[0] ? text : NULL);
-}
-
-static void add_time(json_t *o, uint64_t at_s)
-{
-	char text[32];
-	time_t t = (time_t)at_s;
-	struct tm tm;
-
-	if (gmtime_r(&t, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
-		json_add_text(o, "added", text);
-}
-
-/* An object for one version; a damaged one says so in "fault". */
-static json_t *describe(const struct desk *d, const struct catalog_entry *entry,
-			struct skill_image **ret_image)
-{
-	char hex[DIGEST_HEX_MAX], named[DIGEST_HEX_MAX + 8], fault[160] = "";
-	struct front_matter fm = { 0 };
-	json_t *o = json_object();
-	struct err e;
-
-	digest_hex(entry->digest, SKILL_SHA, hex);
-	snprintf(named, sizeof(named), "sha256:%s", hex);
-	json_add_text(o, "slug", entry->slug);
-	json_add_text(o, "digest", named);
-	json_object_set_new(o, "current", json_boolean(entry->is_current));
-	add_time(o, entry->added_s);
-	if (skill_store_image(&d->store, entry->digest, ret_image, &e) < 0)
-		snprintf(fault, sizeof(fault), "%.150s", e.msg);
-	else
-		read_front_matter(d, *ret_image, &fm, fault);
-	json_add_u64(o, "files", *ret_image ? (*ret_image)->nfiles : 0);
-	json_add_u64(o, "bytes", *ret_image ? (*ret_image)->file_bytes : 0);
-	add_optional(o, "name", fm.name);
-	add_optional(o, "description", fm.description);
-	add_optional(o, "license", fm.license);
-	add_optional(o, "compatibility", fm.compatibility);
-	add_optional(o, "version", fm.version);
-	add_optional(o, "allowedTools", fm.allowed_tools);
-	json_object_set_new(o, "requiresExecution", json_boolean(fm.requires_execution));
-	add_optional(o, "fault", fault);
-	add_optional(o, "advice", skill_advice(&d->places, fm.requires_execution) ?: "");
-	return o;
+	json_add_text(o, "advice",
+		      skill_advice(p, json_is_true(json_object_get(o, "requiresExecution"))));
 }
 
 /* --- list */
@@ -187,6 +112,23 @@ static const struct option list_rows[] = {
 	OPTION(struct list_options, wants_all, "all", 0, OPTION_FLAG, NULL, "older versions too"),
 };
 
+static int get_list(const struct invocation *in, const struct list_options *o, json_t **ret)
+{
+	autodesk d = { .store = { -1, -1, -1, -1 } };
+	auto_json json_t *answer = NULL;
+	int status = desk_open(in, &d);
+
+	if (status == DESK_CLOSED) {
+		status = ask_plane(in, o->wants_all ? "/v1/skills?all=1" : "/v1/skills", &answer);
+		*ret = json_incref(json_object_get(answer, "skills"));
+	} else if (status == 0) {
+		*ret = skill_describe_all(&d.store, d.catalog, o->wants_all);
+	}
+	for (size_t i = 0; status == 0 && i < json_array_size(*ret); i++)
+		add_advice(&d.places, json_array_get(*ret, i));
+	return status;
+}
+
 int skill_list(struct invocation *in)
 {
 	static const struct column columns[] = {
@@ -194,21 +136,15 @@ int skill_list(struct invocation *in)
 		{ "FILES", "files" }, { "BYTES", "bytes" },   { "DESCRIPTION", "description" },
 	};
 	struct list_options o = { 0 };
-	autodesk d = { .store = { -1, -1, -1, -1 } };
-	auto_json json_t *all = json_array();
+	auto_json json_t *all = NULL;
 	int status;
 
 	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
-	status = desk_open(in, &d);
+	status = get_list(in, &o, &all);
 	if (status)
 		return status;
-	for (size_t i = 0; i < d.catalog->n; i++) {
-		auto_(skill_image) image = NULL;
-		if (o.wants_all || d.catalog->entries[i].is_current)
-			json_array_append_new(all, describe(&d, &d.catalog->entries[i], &image));
-	}
 	if (in->common.is_json)
 		return cli_print_json(all);
 	table_print(all, columns, ARRAY_SIZE(columns));
@@ -217,34 +153,26 @@ int skill_list(struct invocation *in)
 
 /* --- show */
 
-static json_t *list_files(const struct skill_image *image)
+static int get_one(const struct invocation *in, const char *slug, json_t **ret)
 {
-	char path[SKILL_PATH_MAX + 1], hex[DIGEST_HEX_MAX], escaped[SKILL_ESCAPED_MAX + 1];
-	json_t *all = json_array();
+	autodesk d = { .store = { -1, -1, -1, -1 } };
+	char path[HTTP_PATH_MAX] = "/v1/skills/";
+	struct err e;
+	int status = desk_open(in, &d);
 
-	for (uint32_t i = 1; i < image->nnodes; i++) {
-		const struct skill_node *n = &image->nodes[i];
-		if (n->kind == SKILL_DIR)
-			continue;
-		json_t *o = json_object();
-		size_t len = skill_image_path(image, i, path);
-		path[len] = '\0';
-		/* Names are bytes: those that are not UTF-8 come in their escaped form. */
-		if (json_add_text(o, "path", path) < 0) {
-			escaped[skill_escape(path, len, escaped, SKILL_ESCAPED_MAX)] = '\0';
-			json_add_text(o, "escapedPath", escaped);
-		}
-		json_add_u64(o, "size", n->size);
-		if (n->kind == SKILL_LINK) {
-			json_object_set_new(o, "link", json_stringn(image->text + n->content, n->size));
-		} else {
-			digest_hex(image->digests[n->content].sha256, SKILL_SHA, hex);
-			json_add_text(o, "sha256", hex);
-			json_add_text(o, "mode", n->is_exec ? "0755" : "0644");
-		}
-		json_array_append_new(all, o);
+	if (status == DESK_CLOSED && http_add_part(path, slug, &e) < 0)
+		return cli_refuse_options(&e);
+	if (status == DESK_CLOSED) {
+		status = ask_plane(in, path, ret);
+	} else if (status == 0) {
+		const struct catalog_entry *entry = catalog_find(d.catalog, slug);
+		if (!entry)
+			return unknown("skill", slug);
+		*ret = skill_describe(&d.store, entry, true);
 	}
-	return all;
+	if (status == 0)
+		add_advice(&d.places, *ret);
+	return status;
 }
 
 int skill_show_one(struct invocation *in)
@@ -252,26 +180,20 @@ int skill_show_one(struct invocation *in)
 	static const struct column columns[] = {
 		{ "MODE", "mode" }, { "SIZE", "size" }, { "PATH", "path" }, { "LINK", "link" },
 	};
-	autodesk d = { .store = { -1, -1, -1, -1 } };
-	auto_(skill_image) image = NULL;
+	auto_json json_t *o = NULL, *entries = NULL;
 	int status;
 
 	if (cli_options(in, NULL, 0, NULL, &status) || input_want(in, 1, "SLUG", &status))
 		return status;
-	status = desk_open(in, &d);
+	status = get_one(in, in->rest.argv[0], &o);
 	if (status)
 		return status;
-	const struct catalog_entry *entry = catalog_find(d.catalog, in->rest.argv[0]);
-	if (!entry)
-		return unknown("skill", in->rest.argv[0]);
-	auto_json json_t *o = describe(&d, entry, &image);
-	auto_json json_t *files = image ? list_files(image) : json_array();
-	if (in->common.is_json) {
-		json_object_set(o, "entries", files);
+	if (in->common.is_json)
 		return cli_print_json(o);
-	}
+	entries = json_incref(json_object_get(o, "entries"));
+	json_object_del(o, "entries");
 	table_print_object(o);
-	table_print(files, columns, ARRAY_SIZE(columns));
+	table_print(entries, columns, ARRAY_SIZE(columns));
 	return 0;
 }
 
@@ -298,67 +220,90 @@ static int copy_out(const struct desk *d, const struct skill_image *image, uint3
 	return rc;
 }
 
-static int print_as_json(const struct desk *d, const struct skill_image *image, uint32_t node,
-			 const char *slug, const char *path, struct err *e)
+static int print_data(const json_t *o)
 {
-	const struct skill_node *n = &image->nodes[node];
-	auto_json json_t *o = json_object();
-	char hex[DIGEST_HEX_MAX];
-	size_t len;
+	const json_t *plain = json_object_get(o, "data");
+	const char *b64 = cli_text(o, "dataB64");
+	size_t len = b64 ? strlen(b64) : 0;
+	autofree uint8_t *buf = malloc(len + 1);
+	struct err e;
 
-	if (n->size > READ_JSON_MAX)
-		return err_set(e, EFBIG, "'%s' is too large for JSON", path);
-	autofree char *data = read_head(d, image, node, skill_chunks(n->size) + 1, &len, e);
-	autofree char *text = data ? malloc(BASE64_MAX(len)) : NULL;
-	if (!text)
-		return data ? err_set(e, ENOMEM, "out of memory") : -e->code;
-	digest_hex(image->digests[n->content].sha256, SKILL_SHA, hex);
-	json_add_text(o, "slug", slug);
-	json_add_text(o, "path", path);
-	json_add_text(o, "sha256", hex);
-	json_add_text(o, "mode", n->is_exec ? "0755" : "0644");
-	json_add_u64(o, "size", n->size);
-	json_t *plain = memchr(data, '\0', len) ? NULL : json_stringn(data, len);
-	base64_encode(data, len, text);
-	if (plain)
-		json_object_set_new(o, "data", plain);
-	else
-		json_add_text(o, "dataB64", text);
-	return cli_print_json(o) ? err_set(e, EIO, "cannot write") : 0;
+	ssize_t n = !buf ? -ENOMEM : b64 ? base64_decode(b64, len, buf, len) : 0;
+	if (n < 0 || (!b64 && !json_is_string(plain))) {
+		err_set(&e, EPROTO, "the plane's answer holds no content");
+		return cli_fail(STATUS_FAILED, &e);
+	}
+	int rc = b64 ? fd_write_all(STDOUT_FILENO, buf, (size_t)n, &e) :
+		       fd_write_all(STDOUT_FILENO, json_string_value(plain), json_string_length(plain),
+				    &e);
+	return rc < 0 ? cli_fail(STATUS_FAILED, &e) : 0;
+}
+
+static int read_by_plane(const struct invocation *in, const char *slug, const char *file)
+{
+	char path[HTTP_PATH_MAX] = "/v1/skills/";
+	auto_json json_t *o = NULL;
+	struct err e;
+
+	if (http_add_part(path, slug, &e) < 0 ||
+	    (strcat(path, "/content?path="), http_add_part(path, file, &e)) < 0)
+		return cli_refuse_options(&e);
+	int status = ask_plane(in, path, &o);
+	if (status)
+		return status;
+	return in->common.is_json ? cli_print_json(o) : print_data(o);
+}
+
+static int read_directly(const struct invocation *in, const struct desk *d, const char *slug,
+			 const char *path)
+{
+	auto_(skill_image) image = NULL;
+	auto_json json_t *o = NULL;
+	uint32_t node = 0;
+	struct err e;
+	int rc = skill_find_file(&d->store, d->catalog, slug, path, &image, &node, &e);
+
+	if (rc == -EINVAL)
+		return cli_refuse(REASON_INVALID_REQUEST, &e);
+	if (rc == 0 && in->common.is_json)
+		rc = skill_file_to_json(&d->store, image, node, path, &o, &e);
+	else if (rc == 0)
+		rc = copy_out(d, image, node, &e);
+	if (rc < 0)
+		return cli_fail(STATUS_FAILED, &e);
+	return o ? cli_print_json(o) : 0;
 }
 
 int skill_read(struct invocation *in)
 {
 	autodesk d = { .store = { -1, -1, -1, -1 } };
-	auto_(skill_image) image = NULL;
-	struct err e = { 0 };
 	int status;
 
-	if (cli_options(in, NULL, 0, NULL, &status) ||
-	    input_want(in, 2, "SLUG PATH", &status))
+	if (cli_options(in, NULL, 0, NULL, &status) || input_want(in, 2, "SLUG PATH", &status))
 		return status;
 	const char *slug = in->rest.argv[0], *path = in->rest.argv[1];
-	const char *fault = skill_slug_fault(slug, strlen(slug)) ?: skill_path_fault(path, strlen(path));
-	if (fault) {
-		char shown[160];
-		err_set(&e, EINVAL, "unsafe path '%s': %s",
-			skill_show(path, strlen(path), shown, sizeof(shown)), fault);
-		return cli_refuse(REASON_INVALID_REQUEST, &e);
-	}
 	status = desk_open(in, &d);
-	if (status)
-		return status;
-	const struct catalog_entry *entry = catalog_find(d.catalog, slug);
-	if (!entry)
-		return unknown("skill", slug);
-	if (skill_store_image(&d.store, entry->digest, &image, &e) < 0)
-		return cli_fail(STATUS_FAILED, &e);
-	long node = skill_image_find(image, path, strlen(path));
-	if (node <= 0 || image->nodes[node].kind != SKILL_FILE)
-		return unknown("file of the skill", path);
-	int rc = in->common.is_json ? print_as_json(&d, image, (uint32_t)node, slug, path, &e) :
-				      copy_out(&d, image, (uint32_t)node, &e);
-	return rc < 0 ? cli_fail(STATUS_FAILED, &e) : 0;
+	if (status == DESK_CLOSED)
+		return read_by_plane(in, slug, path);
+	return status ? status : read_directly(in, &d, slug, path);
+}
+
+/* --- attached while the rollout is off (K7) */
+
+void skill_warn_attached(const struct invocation *in, const char *const *slugs, size_t n)
+{
+	autodesk d = { .store = { -1, -1, -1, -1 } };
+
+	if (n == 0 || cli_places(in, &d.places) != 0 || !skill_advice(&d.places, true) ||
+	    desk_open(in, &d) != 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const struct catalog_entry *entry = catalog_find(d.catalog, slugs[i]);
+		auto_json json_t *o = entry ? skill_describe(&d.store, entry, false) : NULL;
+		if (json_is_true(json_object_get(o, "requiresExecution")))
+			fprintf(stderr, "cordon: warning: %s: %s\n", slugs[i],
+				skill_advice(&d.places, true));
+	}
 }
 
 /* --- verify */
@@ -432,6 +377,11 @@ int skill_verify(struct invocation *in)
 	if (in->rest.argc > 1 && input_want(in, 1, "[SLUG]", &status))
 		return status;
 	status = desk_open(in, &d);
+	if (status == DESK_CLOSED) {
+		struct err e;
+		err_set(&e, EACCES, "only who may read the store can verify it");
+		return cli_refuse(REASON_CAPABILITY_DENIED, &e);
+	}
 	if (status)
 		return status;
 	if (slug && !catalog_find(d.catalog, slug))

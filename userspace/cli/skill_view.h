@@ -19,4 +19,7 @@ int skill_verify(struct invocation *in);
  */
 const char *skill_advice(const struct places *p, bool requires_execution);
 
+/* The same on standard error for those of @slugs that are being attached. */
+void skill_warn_attached(const struct invocation *in, const char *const *slugs, size_t n);
+
 #endif
