@@ -22,11 +22,13 @@
 #include "base/scope.h"
 #include "config/places.h"
 #include "config/start.h"
+#include "json/json.h"
 #include "opener.h"
 #include "policy/reason.h"
 #include "privileges.h"
 #include "proto/skills.h"
 #include "roles.h"
+#include "show.h"
 #include "views.h"
 #include "wire/msg.h"
 
@@ -216,6 +218,53 @@ static int on_close(void *ctx, struct msg *m, struct err *e)
 	return is_there ? forget_later(k, in.view, e) : 0;
 }
 
+/* --- Looking at the catalog */
+
+/* Takes @fd. */
+static void answer_text(struct keeper *k, uint64_t req, int fd, uint64_t len, const struct err *why)
+{
+	struct k_text out = { .req = req, .len = len };
+
+	if (fd >= 0)
+		answer(k, K_TEXT, &out, sizeof(out), fd);
+	else
+		refuse(k, req, why->code == EINVAL || why->code == ENOENT ? REASON_INVALID_REQUEST :
+									    REASON_STAGING_FAILED,
+		       why->msg);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int on_show(void *ctx, struct msg *m, struct err *e)
+{
+	struct keeper *k = ctx;
+	struct k_show in;
+	struct err why = { 0 };
+	uint64_t len = 0;
+
+	(void)e;
+	memcpy(&in, m->body, sizeof(in));
+	in.slug[K_SLUG_MAX] = '\0';
+	int fd = show_catalog(&k->views, &in, &len, &why);
+	answer_text(k, in.req, fd, len, &why);
+	return 0;
+}
+
+static int on_read(void *ctx, struct msg *m, struct err *e)
+{
+	struct keeper *k = ctx;
+	static struct k_read in; /* only of one message at a time */
+	struct err why = { 0 };
+	uint64_t len = 0;
+
+	(void)e;
+	memcpy(&in, m->body, sizeof(in));
+	in.slug[K_SLUG_MAX] = in.path[sizeof(in.path) - 1] = '\0';
+	int fd = show_file(&k->views, &in, &len, &why);
+	answer_text(k, in.req, fd, len, &why);
+	return 0;
+}
+
 /* --- Staging is passed on as it comes, and so is what the stager says */
 
 static int on_stage_order(void *ctx, struct msg *m, struct err *e)
@@ -328,6 +377,8 @@ static const struct msg_permit from_broker[] = {
 	{ K_VIEW_CLOSE, SERVING, EXACTLY(struct k_view_ref), 0, 0, on_close },
 	{ K_STAGE, SERVING, EXACTLY(struct k_stage), 1, 1, on_stage_order },
 	{ K_REMOVE, SERVING, EXACTLY(struct k_remove), 0, 0, on_stage_order },
+	{ K_SHOW, SERVING, EXACTLY(struct k_show), 0, 0, on_show },
+	{ K_READ, SERVING, EXACTLY(struct k_read), 0, 0, on_read },
 };
 
 static const struct msg_permit from_cordond[] = {
@@ -514,6 +565,7 @@ int keeper_main(void)
 	struct err e = { 0 };
 
 	log_open("cordon-skills");
+	json_start();
 	if (start_receive(&k.start, &e) < 0 || open_all(&k, &e) < 0 || start_ready(&e) < 0) {
 		start_fatal(&e);
 		log_error("start", "error=\"%s\"", e.msg);

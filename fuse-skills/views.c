@@ -62,6 +62,14 @@ static bool catalog_is_fresh(const struct views *v)
 	       is_same_file(&st, &v->read);
 }
 
+int views_catalog(struct views *v, const struct catalog **ret, struct err *e)
+{
+	int rc = follow_catalog(v, e);
+
+	*ret = v->catalog;
+	return rc;
+}
+
 /* --- Versions */
 
 static struct pin *pin_of(struct views *v, uint32_t no)

@@ -46,6 +46,9 @@ int views_open(struct views *v, struct state *state, const char *path, struct er
 int views_add(struct views *v, struct k_view_open *in, size_t len, struct k_view *ret,
 	      struct err *e);
 
+/* The catalog as it is now, borrowed until the next call of this or views_add(). */
+int views_catalog(struct views *v, const struct catalog **ret, struct err *e);
+
 /* Closes one; one that is not there is fine. */
 void views_drop(struct views *v, uint64_t view);
 void views_drop_all(struct views *v);

@@ -20,6 +20,8 @@
  *                <----------------  K_STAGED
  *   K_REMOVE     ---------------->
  *                <----------------  K_REMOVED
+ *   K_SHOW, K_READ ---------------->
+ *                <----------------  K_TEXT  descriptor: sealed memfd, a JSON object
  *
  * K_REFUSED answers any request instead. After a restart of skills alone its
  * views live on and the broker goes on using their numbers over the new pair,
@@ -41,6 +43,9 @@ enum skills_msg {
 	K_REMOVED,
 	K_REFUSED,
 	K_READY, /* skills -> broker, once, empty */
+	K_SHOW,	 /* the catalog, or one skill of it */
+	K_READ,	 /* one file of a skill (K5) */
+	K_TEXT,
 };
 
 enum {
@@ -121,6 +126,24 @@ struct k_remove {
 
 struct k_removed {
 	uint64_t req;
+};
+
+struct k_show {
+	uint64_t req;
+	uint32_t wants_all; /* older versions too */
+	uint32_t pad;
+	char slug[K_SLUG_MAX + 1]; /* "": all of them */
+};
+
+struct k_read {
+	uint64_t req;
+	char slug[K_SLUG_MAX + 1];
+	char path[4096];
+};
+
+struct k_text {
+	uint64_t req;
+	uint64_t len;
 };
 
 struct k_refused {

@@ -336,6 +336,49 @@ def staging_over_the_socket_is_the_admins():
 
 
 @test
+def who_may_not_look_at_the_store_is_shown_it_by_the_plane():
+    with Plane(peers="uid:12345 runner local self") as p:
+        data = os.urandom(50000)
+        add(p, "s", {"SKILL.md": "---\nname: n\ndescription: d\n---\n", "bin": data, "dir/t": "text"})
+        status, body = p.api("GET", "/v1/skills")
+        equal((status, [x["slug"] for x in body["skills"]]), (200, ["s"]), "list")
+        equal(len(p.api("GET", "/v1/skills/s")[1]["entries"]), 3, "show")
+        equal(p.api("GET", "/v1/skills/s/content?path=dir%2Ft")[1]["data"], "text", "read")
+        for path, reason in (("/v1/skills/nope", "invalid_request"), ("/v1/skills/s/content", "invalid_request"),
+                             ("/v1/skills/s/content?path=nope", "invalid_request"),
+                             ("/v1/skills/s/content?path=..%2F..%2Fcatalog", "invalid_request"),
+                             ("/v1/skills/s/content?path=dir", "invalid_request"),
+                             ("/v1/skills?all=2", "invalid_request")):
+            equal(p.api("GET", path)[1]["reason"], reason, path)
+        os.chmod(p.socket, 0o666)
+
+        def other(*args):
+            return p.cordon(*args, user=12345, group=12345, extra_groups=[])
+
+        got = other("skill", "list", "--json")
+        equal((got.status, [x["slug"] for x in got.json]), (0, ["s"]), got.error)
+        equal(other("skill", "read", "s", "bin").out, data, "binary")
+        equal(other("skill", "read", "s", "dir/t").text, "text", "text")
+        equal(len(other("skill", "show", "s", "--json").json["entries"]), 3, "show")
+        for args in (("read", "s", "../s/SKILL.md"), ("read", "s", "nope"), ("read", "nope", "x"), ("verify",),
+                     ("remove", "s"), ("add", p.path("src/s"))):
+            got = other("skill", *args)
+            equal((got.status != 0, got.out), (True, b""), repr(args))
+        equal(p.cordon("skill", "verify").status, 0, "unharmed")
+
+
+@test
+def attaching_while_the_rollout_is_off_is_advised_against_and_nothing_more():
+    with Plane(up=False, rollout="off") as p:
+        add(p, "runs", {"SKILL.md": "---\nname: n\ndescription: d\nrequiresExecution: true\n---\n"})
+        add(p, "reads", {"SKILL.md": "---\nname: n\ndescription: d\n---\n"})
+        got = p.run("--skill", "runs", "--skill", "reads", "--", "true")
+        contains(got.error, "warning: runs: ")
+        equal("warning: reads" in got.error, False, "only the one that requires it")
+        contains(got.error, "cordon: plane_disabled")
+
+
+@test
 def a_plane_that_is_taken_down_leaves_nothing():
     with Plane() as p:
         add(p, "s", {"f": "x"})

@@ -51,6 +51,9 @@ void api_skill_begin(struct broker *b, struct exchange *x);
 size_t api_skill_chunk(struct exchange *x, const void *buf, size_t len);
 void api_skill_end(struct broker *b, struct exchange *x);
 void api_skill_remove(struct broker *b, struct exchange *x);
+void api_skill_list(struct broker *b, struct exchange *x);
+void api_skill_show(struct broker *b, struct exchange *x);
+void api_skill_read(struct broker *b, struct exchange *x);
 
 /* api_plane.c */
 void api_health(struct broker *b, struct exchange *x);

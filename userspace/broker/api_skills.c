@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging and removing skills over the API. A body is a stream that the broker
+ * Skills over the API: staging, removing, looking. A body is a stream that the broker
  * only passes on, through a pipe, as fast as the stager takes it; it is looked
  * at there.
  */
@@ -15,6 +15,8 @@
 #include "broker/api.h"
 #include "broker/reply.h"
 #include "digest/digest.h"
+
+enum { ANSWER_MAX = 64 << 20 };
 
 struct staging {
 	struct skills_call call;
@@ -182,16 +184,16 @@ void api_skill_end(struct broker *b, struct exchange *x)
 	settle(s);
 }
 
-/* --- DELETE /v1/skills/{slug} */
+/* --- Everything that is asked and answered at once */
 
-struct removal_of_skill {
+struct question {
 	struct skills_call call;
-	struct exchange *exchange;
+	struct exchange *exchange; /* NULL: the client has gone */
 };
 
-static struct exchange *removal_done(struct skills_call *call)
+static struct exchange *question_done(struct skills_call *call)
 {
-	struct removal_of_skill *r = CONTAINER_OF(call, struct removal_of_skill, call);
+	struct question *r = CONTAINER_OF(call, struct question, call);
 	struct exchange *x = r->exchange;
 
 	if (x)
@@ -202,54 +204,111 @@ static struct exchange *removal_done(struct skills_call *call)
 
 static void on_removed(struct skills_call *call)
 {
-	struct exchange *x = removal_done(call);
+	struct exchange *x = question_done(call);
 
 	if (x)
 		reply_json(x, 200, json_pack("{s:s}", "removed", x->param[0]));
 }
 
-static void on_not_removed(struct skills_call *call, enum reason why, const char *text)
+static void on_question_refused(struct skills_call *call, enum reason why, const char *text)
 {
-	struct exchange *x = removal_done(call);
+	struct exchange *x = question_done(call);
 
 	if (x)
 		reply_reason(x, why, text);
 }
 
-static void on_removal_lost(struct skills_call *call)
+static void on_question_lost(struct skills_call *call)
 {
-	on_not_removed(call, REASON_STAGING_FAILED, "the skills server was restarted");
+	on_question_refused(call, REASON_STAGING_FAILED, "the skills server was restarted");
 }
 
-static const struct skills_events removal_events = {
+/* What skills have put into words is the answer as it is. */
+static void on_text(struct skills_call *call, int fd, uint64_t len)
+{
+	struct exchange *x = question_done(call);
+	autoclose int text = fd;
+	autofree char *body = x && len < ANSWER_MAX ? malloc(len + 1) : NULL;
+
+	if (!x)
+		return;
+	if (!body || pread(text, body, len, 0) != (ssize_t)len)
+		reply_reason(x, REASON_WORKER_ERROR, "the answer cannot be read");
+	else
+		exchange_answer(x, 200, "application/json", take_ptr(body), len);
+}
+
+static const struct skills_events question_events = {
 	.removed = on_removed,
-	.refused = on_not_removed,
-	.lost = on_removal_lost,
+	.text = on_text,
+	.refused = on_question_refused,
+	.lost = on_question_lost,
 };
 
-static void on_remover_gone(struct exchange *x)
+static void on_asker_gone(struct exchange *x)
 {
-	struct removal_of_skill *r = x->owner;
+	struct question *r = x->owner;
 
 	r->exchange = NULL;
+}
+
+/* @rc of the request: 0, and its answer comes to @r; else it is refused here. */
+static void wait_for_answer(struct exchange *x, struct question *r, int rc, const char *invalid)
+{
+	if (rc < 0) {
+		free(r);
+		reply_reason(x, rc == -EINVAL ? REASON_INVALID_REQUEST : REASON_STAGING_FAILED,
+			     rc == -EINVAL ? invalid : "no skills server");
+		return;
+	}
+	r->exchange = x;
+	x->owner = r;
+	x->on_gone = on_asker_gone;
 }
 
 void api_skill_remove(struct broker *b, struct exchange *x)
 {
 	static const char *const known[] = { "digest", NULL };
-	struct removal_of_skill *r = calloc(1, sizeof(*r));
+	struct question *r = calloc(1, sizeof(*r));
 	int rc = r ? -EINVAL : -ENOMEM;
 
 	if (r && exchange_query_is(x, known))
-		rc = skills_remove(&b->skills, &r->call, &removal_events, x->param[0],
+		rc = skills_remove(&b->skills, &r->call, &question_events, x->param[0],
 				   exchange_query(x, "digest"));
-	if (rc < 0) {
-		free(r);
-		reply_reason(x, rc == -EINVAL ? REASON_INVALID_REQUEST : REASON_STAGING_FAILED,
-			     rc == -EINVAL ? "the query takes digest=SHA256" : "no skills server");
-		return;
-	}
-	r->exchange = x;
-	x->owner = r;
-	x->on_gone = on_remover_gone;
+	wait_for_answer(x, r, rc, "the query takes digest=SHA256");
+}
+
+void api_skill_list(struct broker *b, struct exchange *x)
+{
+	static const char *const known[] = { "all", NULL };
+	struct question *r = calloc(1, sizeof(*r));
+	const char *all = exchange_query(x, "all");
+	int rc = r ? -EINVAL : -ENOMEM;
+
+	if (r && exchange_query_is(x, known) && (!all || strcmp(all, "1") == 0))
+		rc = skills_show(&b->skills, &r->call, &question_events, "", all != NULL);
+	wait_for_answer(x, r, rc, "the query takes all=1");
+}
+
+void api_skill_show(struct broker *b, struct exchange *x)
+{
+	static const char *const known[] = { NULL };
+	struct question *r = calloc(1, sizeof(*r));
+	int rc = r ? -EINVAL : -ENOMEM;
+
+	if (r && exchange_query_is(x, known))
+		rc = skills_show(&b->skills, &r->call, &question_events, x->param[0], false);
+	wait_for_answer(x, r, rc, "there is no query");
+}
+
+void api_skill_read(struct broker *b, struct exchange *x)
+{
+	static const char *const known[] = { "path", NULL };
+	struct question *r = calloc(1, sizeof(*r));
+	const char *path = exchange_query(x, "path");
+	int rc = r ? -EINVAL : -ENOMEM;
+
+	if (r && path && exchange_query_is(x, known))
+		rc = skills_read(&b->skills, &r->call, &question_events, x->param[0], path);
+	wait_for_answer(x, r, rc, "the query takes path=PATH");
 }

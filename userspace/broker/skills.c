@@ -115,6 +115,29 @@ int skills_remove(struct skills_link *k, struct skills_call *c, const struct ski
 	return send_call(k, c, events, K_REMOVE, &m, sizeof(m), -1);
 }
 
+int skills_show(struct skills_link *k, struct skills_call *c, const struct skills_events *events,
+		const char *slug, bool wants_all)
+{
+	struct k_show m = { .wants_all = wants_all };
+
+	if (strlen(slug) > K_SLUG_MAX)
+		return -EINVAL;
+	memcpy(m.slug, slug, strlen(slug));
+	return send_call(k, c, events, K_SHOW, &m, sizeof(m), -1);
+}
+
+int skills_read(struct skills_link *k, struct skills_call *c, const struct skills_events *events,
+		const char *slug, const char *path)
+{
+	struct k_read m = { 0 };
+
+	if (strlen(slug) > K_SLUG_MAX || strlen(path) >= sizeof(m.path))
+		return -EINVAL;
+	memcpy(m.slug, slug, strlen(slug));
+	memcpy(m.path, path, strlen(path));
+	return send_call(k, c, events, K_READ, &m, sizeof(m), -1);
+}
+
 /* --- Views */
 
 static struct skills_view *view_alloc(struct skills_link *k, size_t count)
@@ -383,6 +406,18 @@ static int on_removed(void *ctx, struct msg *m, struct err *e)
 	return 0;
 }
 
+static int on_text(void *ctx, struct msg *m, struct err *e)
+{
+	struct k_text t;
+
+	(void)e;
+	memcpy(&t, m->body, sizeof(t));
+	struct skills_call *c = take_call(ctx, t.req);
+	if (c && c->events->text)
+		c->events->text(c, msg_take_fd(m, 0), t.len);
+	return 0;
+}
+
 static int on_refused(void *ctx, struct msg *m, struct err *e)
 {
 	struct k_refused r;
@@ -408,6 +443,7 @@ static const struct msg_permit permits[] = {
 	{ K_COUNTS, STATE_READY, EXACT(struct k_counts), 0, 0, on_counts },
 	{ K_STAGED, STATE_READY, EXACT(struct k_staged), 0, 0, on_staged },
 	{ K_REMOVED, STATE_READY, EXACT(struct k_removed), 0, 0, on_removed },
+	{ K_TEXT, STATE_READY, EXACT(struct k_text), 1, 1, on_text },
 	{ K_REFUSED, STATE_READY, EXACT(struct k_refused), 0, 0, on_refused },
 };
 

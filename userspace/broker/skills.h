@@ -26,6 +26,8 @@ struct skills_events {
 	void (*counts)(struct skills_call *c, const struct k_counts *n);
 	void (*staged)(struct skills_call *c, const struct k_staged *s);
 	void (*removed)(struct skills_call *c);
+	/* Sealed memory of @len bytes, ownership of @fd to the receiver. */
+	void (*text)(struct skills_call *c, int fd, uint64_t len);
 	void (*refused)(struct skills_call *c, enum reason why, const char *text);
 	void (*lost)(struct skills_call *c);
 };
@@ -65,6 +67,11 @@ int skills_stage(struct skills_link *k, struct skills_call *c, const struct skil
 /* @hex NULL: every version. */
 int skills_remove(struct skills_link *k, struct skills_call *c, const struct skills_events *events,
 		  const char *slug, const char *hex);
+/* @slug "": the whole catalog. */
+int skills_show(struct skills_link *k, struct skills_call *c, const struct skills_events *events,
+		const char *slug, bool wants_all);
+int skills_read(struct skills_link *k, struct skills_call *c, const struct skills_events *events,
+		const char *slug, const char *path);
 void skills_forget(struct skills_link *k, struct skills_call *c);
 
 /* --- Views */

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "cli/relay.h"
+#include "cli/skill_view.h"
 #include "digest/base64.h"
 #include "json/json.h"
 
@@ -216,6 +217,7 @@ int exec_run(struct invocation *in, const char *path, json_t *body, const struct
 	r->is_json = in->common.is_json;
 	r->is_verbose = o->is_verbose;
 	r->stdin_fd = r->up.fd = r->down.fd = -1;
+	skill_warn_attached(in, o->skill.at, o->skill.n);
 	int status = run(in, path, body, o, r);
 	relay_done(r);
 	return status;

@@ -8,6 +8,7 @@
 #include "cli/exec.h"
 #include "cli/http.h"
 #include "cli/input.h"
+#include "cli/skill_view.h"
 #include "cli/table.h"
 #include "json/json.h"
 
@@ -41,6 +42,7 @@ static int open_job(struct invocation *in)
 	status = input_add_carrier(o.carrier, body);
 	if (status)
 		return status;
+	skill_warn_attached(in, o.skill.at, o.skill.n);
 	if (o.skill.n) {
 		json_t *a = json_array();
 		for (size_t i = 0; i < o.skill.n; i++)
