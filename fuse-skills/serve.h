@@ -15,7 +15,7 @@
 #include "state.h"
 
 enum {
-	SERVE_READ_MAX = 256 * 1024, /* the largest read the kernel is told to send */
+	SERVE_READ_MAX = 1024 * 1024, /* the largest read the kernel is told to send */
 	SERVE_BUFFER = SERVE_READ_MAX + 2 * SKILL_CHUNK,
 };
 

@@ -133,14 +133,18 @@ static bool is_catalogued(const struct views *v, uint32_t no)
 	return catalog_find_version(v->catalog, row->slug, row->digest) != NULL;
 }
 
-static void unpin(struct views *v, uint32_t no)
+/* All of @versions; what the catalog still names stays locked. */
+static void unpin(struct views *v, const uint32_t *versions, uint32_t count)
 {
-	struct pin *p = pin_of(v, no);
+	bool is_fresh = catalog_is_fresh(v);
 
-	if (p->no != no || p->users == 0 || --p->users > 0)
-		return;
-	if (!catalog_is_fresh(v) || !is_catalogued(v, no))
-		unlock(p);
+	for (uint32_t i = 0; i < count; i++) {
+		struct pin *p = pin_of(v, versions[i]);
+		if (p->no != versions[i] || p->users == 0 || --p->users > 0)
+			continue;
+		if (!is_fresh || !is_catalogued(v, versions[i]))
+			unlock(p);
+	}
 }
 
 static void drop_idle_pins(struct views *v)
@@ -315,8 +319,7 @@ static int take_all(struct views *v, struct wanted *wanted, uint32_t count, uint
 	for (uint32_t i = 0; i < count; i++) {
 		versions[i] = take_version(v, &wanted[i], e);
 		if (versions[i] == 0) {
-			while (i > 0)
-				unpin(v, versions[--i]);
+			unpin(v, versions, i);
 			return -e->code;
 		}
 		const struct state_version *row = row_of(v, versions[i]);
@@ -344,8 +347,7 @@ int views_add(struct views *v, struct k_view_open *in, size_t len, struct k_view
 	sort_versions(v, versions, in->count);
 	ret->view = state_view_add(v->state, versions, in->count, (uint64_t)time(NULL));
 	if (ret->view == 0) {
-		for (uint32_t i = 0; i < in->count; i++)
-			unpin(v, versions[i]);
+		unpin(v, versions, in->count);
 		return err_set(e, ENOSPC, "too many views are open");
 	}
 	v->open++;
@@ -360,8 +362,7 @@ void views_drop(struct views *v, uint64_t view)
 	if (count < 0)
 		return;
 	state_view_drop(v->state, view);
-	for (int i = 0; i < count; i++)
-		unpin(v, versions[i]);
+	unpin(v, versions, (uint32_t)count);
 	v->open--;
 }
 
