@@ -29,8 +29,9 @@ static inline int fail(struct failure *f, int code, const char *step)
 int mounts_build(int image_fd, int dev_fd, const struct launch_build *b, struct failure *f);
 int mounts_attach(int workspace_fd, int view_fd, struct failure *f);
 
-/* plan.c: what /proc/self/mountinfo must be, exactly (B6). */
+/* plan.c: what /proc/self/mountinfo must be, exactly (B6). plan_judge() cuts @table up. */
 int plan_check(bool has_view, struct failure *f);
+int plan_judge(char *table, bool has_view, struct failure *f);
 
 /* network.c: brings lo up; with a gateway address adds it and nothing else (E2, E3). */
 int network_up(uint32_t gateway_addr_be, struct failure *f);

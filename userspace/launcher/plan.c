@@ -104,7 +104,7 @@ static bool type_among(const char *types, const char *type)
 {
 	size_t n = strlen(type);
 
-	for (const char *p = types; (p = strstr(p, type)); p++)
+	for (const char *p = types; n && (p = strstr(p, type)); p++)
 		if (p[-1] == ' ' && p[n] == ' ')
 			return true;
 	return false;
@@ -183,14 +183,11 @@ static int read_table(char *buf, size_t size, struct failure *f)
 	return 0;
 }
 
-int plan_check(bool has_view, struct failure *f)
+int plan_judge(char *table, bool has_view, struct failure *f)
 {
-	char buf[16384];
 	uint64_t seen = 0;
 
-	if (read_table(buf, sizeof(buf), f) < 0)
-		return -1;
-	for (char *line = buf; *line;) {
+	for (char *line = table; *line;) {
 		char *end = strchr(line, '\n');
 		if (!end)
 			return fail(f, EPROTO, "mount table: cut line");
@@ -207,4 +204,11 @@ int plan_check(bool has_view, struct failure *f)
 			return fail(f, EPERM, "mount table: a planned mount is missing");
 	}
 	return 0;
+}
+
+int plan_check(bool has_view, struct failure *f)
+{
+	char buf[16384];
+
+	return read_table(buf, sizeof(buf), f) < 0 ? -1 : plan_judge(buf, has_view, f);
 }
