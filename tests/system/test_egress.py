@@ -217,6 +217,18 @@ def find_warm(p):
 
 
 @test
+def the_second_line_stands_in_every_jobs_network():
+    p = shared()
+    slots = eventually(lambda: list(find_warm(p)), "a slot that waits")
+    for pid, fd in slots:
+        os.close(fd)
+        rules = run(["nsenter", "-t", str(pid), "-n", "nft", "list", "table", "inet", "cordon"])
+        equal(rules.status, 0, "%r" % rules)
+        equal(rules.text.count("policy drop"), 3, "chains that drop: " + rules.text)
+    equal(run(["nft", "list", "table", "inet", "cordon"]).status, 1, "control: the host has no such table")
+
+
+@test
 def a_network_that_is_not_internal_is_refused():
     with plane(pool=1) as p:
         equal(p.json(wget("http://good.example/"))["stdout"], "hello\n")

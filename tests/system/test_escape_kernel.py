@@ -455,12 +455,23 @@ def b27_signal_state_umask_nice_and_directory_are_not_inherited():
         equal(careless.cordon("down", timeout=30).status, 0, "down")
 
 
+def limit_of(text, name):
+    """(soft, hard) of one line of /proc/PID/limits."""
+    words = next(x for x in text.splitlines() if x.startswith(name))[len(name):].split()
+    return tuple(float("inf") if w == "unlimited" else int(w) for w in words[:2])
+
+
 @test
 def b27_limits_and_oom_score_are_set():
     limits = box.run("cat", "/proc/self/limits").text
-    for row in limits.splitlines():
-        if row.startswith("Max core file size"):
-            equal(row.split()[4:6], ["1", "1"], "core")
+    with open("/proc/%d/limits" % plane.pid("worker")) as f:
+        host = f.read()
+    # Never above what the host allows, and a command cannot raise what it is given.
+    for name, most in (("Max core file size", 1), ("Max stack size", 8 << 20), ("Max open files", 4096),
+                       ("Max processes", 65536), ("Max locked memory", 64 << 10), ("Max msgqueue size", 0),
+                       ("Max pending signals", 1024), ("Max nice priority", 0), ("Max realtime priority", 0)):
+        soft, hard = limit_of(limits, name)
+        equal((name, soft, hard), (name, min(most, limit_of(host, name)[1]), min(most, limit_of(host, name)[1])))
     score = int(box.run("cat", "/proc/self/oom_score_adj").text)
     with open("/proc/%d/oom_score_adj" % plane.pid("worker")) as f:
         if score <= int(f.read()):

@@ -54,6 +54,31 @@ def identity_is_10001_without_groups():
     contains(box.ok("cat /etc/hosts"), "127.0.0.1")
 
 
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+
+
+def namespaces(pid):
+    return {n: os.readlink("/proc/%s/ns/%s" % (pid, n)) for n in NAMESPACES}
+
+
+def sleepers():
+    return [pid for pid in plane.sandboxed() if cmdline(pid).endswith(b"\x0086399\x00")]
+
+
+@test
+def every_namespace_is_its_own():
+    running = [plane.popen("run", "--run-id", "ns-%d" % n, "--", "sleep", "86399") for n in (1, 2)]
+    try:
+        pids = eventually(lambda: sleepers() if len(sleepers()) == 2 else None, "two commands side by side")
+        seen = [namespaces("self"), *map(namespaces, pids)]
+        for n in NAMESPACES:
+            equal(len({s[n] for s in seen}), 3, n + ": the host's and one of each command")
+    finally:
+        for r in running:
+            r.terminate()
+            r.wait()
+
+
 @test
 def the_command_is_a_child_of_init_and_leads_its_session():
     line = entries(box.run("./inside").text, "pid")[0].split()
