@@ -4,11 +4,12 @@
 
     tests/run.py [--build DIR] [--jobs N] [--claims] [-v] TEST...
 
-A test is an executable: a unit binary of the build directory or a system
-script. Two run at a time; one whose source holds, near its head, a line
-`cordon-test: serial` runs alone, `cordon-test: timeout=N` sets its seconds (300). Every test runs
-under a keeper of its own, a child subreaper, so that whatever it started and
-lost is found again: ended when the time is up, and a failure when the test
+A test is an executable: a unit binary or a proof of the build directory, or a
+system script; `script:name,name` runs those tests of it alone. Two run at a
+time; one whose source holds, near its head, a line `cordon-test: serial` runs
+alone, `cordon-test: timeout=N` sets its seconds (300). Every test runs under a
+keeper of its own, a child subreaper, so that whatever it started and lost is
+found again: ended when the time is up, and a failure when the test
 itself has ended. Failed: a test line that is not ok, a plan that does not
 match, an exit status that does not fit, a program that ran no test. Skips that
 tests/expected-skips does not name fail when CI=true. The last line is
@@ -141,10 +142,12 @@ def keep(argv, env, timeout_s, out, err, result_path):
 
 class Test:
     def __init__(self, path, build):
-        self.argv = [os.path.abspath(path)]
+        path, _, names = path.partition(":")
+        self.argv = [os.path.abspath(path), *(n.replace(" ", "_") for n in names.split(",") if n)]
         self.name = os.path.relpath(self.argv[0], TOP)
-        if os.path.dirname(self.argv[0]) == os.path.join(build, "unit"):
-            self.name = f"tests/unit/test_{os.path.basename(path)}.c"
+        for folder, source in (("unit", "tests/unit/test_%s.c"), ("proof", "tests/proof/%s.c")):
+            if os.path.dirname(self.argv[0]) == os.path.join(build, folder):
+                self.name = source % os.path.basename(path)
         notes = self.notes()
         self.serial = "serial" in notes
         scale = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
