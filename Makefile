@@ -16,7 +16,7 @@ LIBEXECDIR  ?= $(PREFIX)/libexec/cordon
 T           ?=
 
 # --- The map: the rooms, what each may include, what each program links
-ROOMS := base wire json digest confine config policy session receipt audit skill files \
+ROOMS := base wire json digest confine config policy session receipt artifact audit skill files \
 	supervisor broker worker launcher gateway ledger image cli skills
 uses_wire       := base
 uses_json       := base
@@ -26,15 +26,16 @@ uses_config     := policy wire digest base
 uses_policy     := base
 uses_session    := policy digest json base
 uses_receipt    := digest json base
+uses_artifact   := digest json base
 uses_audit      := digest json base
 uses_supervisor := config policy confine wire digest base
-uses_broker     := session receipt config policy confine wire json digest base
+uses_broker     := session receipt artifact config policy confine wire json digest base
 uses_worker     := config policy confine wire digest base
 uses_launcher   := policy base
 uses_gateway    := config policy confine wire json digest base
 uses_ledger     := audit config policy confine wire json digest base
 uses_image      := config policy wire digest json base
-uses_cli        := skill files audit session receipt config policy wire json digest base
+uses_cli        := skill files audit session receipt artifact config policy wire json digest base
 uses_skill      := json digest base
 uses_files      := base
 uses_skills     := skill config policy confine wire json digest base

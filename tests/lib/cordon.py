@@ -282,7 +282,8 @@ class Plane:
         """(status, object) of one call of the HTTP API."""
         connection = UnixConnection(self.socket, timeout)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, path, data, {"Content-Type": "application/json"})
+        with contextlib.suppress(BrokenPipeError):  # a refusal may come before all is sent
+            connection.request(method, path, data, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = answer.read()
         connection.close()

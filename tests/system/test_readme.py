@@ -35,7 +35,7 @@ def the_first_steps_do_what_they_say():
         env = dict(p.env, CORDON_ROOT=p.root, PATH=BIN + ":" + p.env["PATH"], HOME=p.root)
         for line in first_steps():
             command = line.replace("/etc/cordon/cordon.conf", p.conf)
-            done = run(["bash", "-c", command], env=env, timeout=1200)
+            done = run(["bash", "-c", command], env=env, timeout=1200, cwd=p.root)
             expected = re.search(r"exit (\d+)'", line)
             equal(done.status, int(expected[1]) if expected else 0, "%s: %r" % (line, done))
             outputs[line] = done
@@ -45,6 +45,8 @@ def the_first_steps_do_what_they_say():
             equal(done.text, "42\n")
         if "cat file" in line:
             equal(done.text, "hello\n")
+        if "git apply" in line:
+            equal(done.text, "6\n", "the diff mends the project outside")
         if "--json" in line:
             equal((done.json["exitCode"], done.json["untrusted"]), (3, True))
         if "audit list" in line:

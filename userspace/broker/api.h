@@ -7,6 +7,8 @@
  * openapi.json describes them; a test compares the two.
  */
 #include "broker/broker.h"
+#include "broker/request.h"
+#include "policy/reason.h"
 
 /* api_session.c */
 void api_seal(struct broker *b, struct exchange *x);
@@ -25,6 +27,17 @@ void api_exec(struct broker *b, struct exchange *x);
 void api_stdin_begin(struct broker *b, struct exchange *x);
 size_t api_stdin_chunk(struct exchange *x, const void *buf, size_t len);
 void api_stdin_end(struct broker *b, struct exchange *x);
+
+/* A job for the session that @r names, gone with its last command. */
+enum reason api_open_session(struct broker *b, struct exchange *x, const struct exec_request *r,
+			     struct job **ret, const char **text);
+
+/* api_artifact.c */
+void api_artifact_begin(struct broker *b, struct exchange *x);
+size_t api_artifact_chunk(struct exchange *x, const void *buf, size_t len);
+void api_artifact_end(struct broker *b, struct exchange *x);
+void api_artifact_list(struct broker *b, struct exchange *x);
+void api_artifact_get(struct broker *b, struct exchange *x);
 
 /* api_audit.c */
 void api_audit(struct broker *b, struct exchange *x);

@@ -20,8 +20,8 @@ static bool may_run(const struct exchange *x)
 
 /* --- POST /v1/run */
 
-static enum reason open_session(struct broker *b, struct exchange *x, const struct exec_request *r,
-				struct job **ret, const char **text)
+enum reason api_open_session(struct broker *b, struct exchange *x, const struct exec_request *r,
+			     struct job **ret, const char **text)
 {
 	const struct session_claim claim = { r->org_id, r->user_id, r->surface, r->run_id };
 	autofree struct session *s = malloc(sizeof(*s));
@@ -37,7 +37,10 @@ static enum reason open_session(struct broker *b, struct exchange *x, const stru
 	}
 	if (b->is_stopping)
 		return REASON_SHUTDOWN;
-	return jobs_open(&b->jobs, s, x->peer->uid, NULL, ret);
+	why = jobs_open(&b->jobs, s, x->peer->uid, NULL, ret);
+	if (why == REASON_NONE)
+		(*ret)->is_oneshot = true;
+	return why;
 }
 
 void api_run(struct broker *b, struct exchange *x)
@@ -55,13 +58,12 @@ void api_run(struct broker *b, struct exchange *x)
 		text = e.msg;
 	}
 	if (why == REASON_NONE)
-		why = open_session(b, x, &r, &j, &text);
+		why = api_open_session(b, x, &r, &j, &text);
 	if (why != REASON_NONE) {
 		command_refuse_request(b, NULL, &r, x, why, text);
 		return;
 	}
-	j->is_oneshot = true;
-	command_begin(b, j, &r, x, NULL, NULL);
+	command_begin(b, j, &r, x);
 }
 
 /* --- POST /v1/jobs/{job}/commands */
@@ -81,7 +83,7 @@ void api_exec(struct broker *b, struct exchange *x)
 	else if (why != REASON_NONE)
 		command_refuse_request(b, j, &r, x, why, e.msg);
 	else
-		command_begin(b, j, &r, x, NULL, NULL);
+		command_begin(b, j, &r, x);
 }
 
 /* --- Standard input */

@@ -38,7 +38,7 @@ static void job_remove(struct job *j, struct command *c)
 	j->touched_ms = clock_monotonic_ms();
 }
 
-bool command_is_internal(const struct command *c)
+bool command_is_own(const struct command *c)
 {
 	return c->on_end != NULL;
 }
@@ -146,24 +146,16 @@ static enum reason prepare(struct command *c, struct err *e)
 	return egress_resolve(b, c->request.egress, &c->egress, e);
 }
 
-void command_begin(struct broker *b, struct job *j, struct exec_request *r, struct exchange *x,
-		   void (*on_end)(struct command *, void *), void *ctx)
+static void begin(struct command *c, struct job *j)
 {
-	struct command *c = command_new(b, r, x);
 	struct err e = { 0 };
-
-	if (!c) {
-		command_refuse_request(b, j, r, x, REASON_WORKER_ERROR, "out of memory");
-		return;
-	}
-	c->on_end = on_end;
-	c->on_end_ctx = ctx;
-	snprintf(c->job_id, sizeof(c->job_id), "%s", j->id);
-	b->ncommands++;
 	bool is_known = c->request.command_id && command_find(j, c->request.command_id);
+
+	snprintf(c->job_id, sizeof(c->job_id), "%s", j->id);
+	c->broker->ncommands++;
 	job_add(j, c);
 	enum reason why = prepare(c, &e);
-	if (why == REASON_NONE && b->is_stopping)
+	if (why == REASON_NONE && c->broker->is_stopping)
 		why = REASON_SHUTDOWN;
 	if (why == REASON_NONE && is_known)
 		why = REASON_COMMAND_REPLAYED;
@@ -171,6 +163,33 @@ void command_begin(struct broker *b, struct job *j, struct exec_request *r, stru
 		command_refuse(c, why, e.msg[0] ? e.msg : NULL);
 	else
 		command_go_on(c);
+}
+
+void command_begin(struct broker *b, struct job *j, struct exec_request *r, struct exchange *x)
+{
+	struct command *c = command_new(b, r, x);
+
+	if (c)
+		begin(c, j);
+	else
+		command_refuse_request(b, j, r, x, REASON_WORKER_ERROR, "out of memory");
+}
+
+bool command_begin_own(struct broker *b, struct job *j, struct exec_request *r,
+		       void (*on_end)(struct command *, void *), void *ctx, struct command **ret)
+{
+	struct command *c = command_new(b, r, NULL);
+
+	if (!c) {
+		request_done(r);
+		return false;
+	}
+	c->on_end = on_end;
+	c->on_end_ctx = ctx;
+	if (ret)
+		*ret = c;
+	begin(c, j);
+	return true;
 }
 
 void command_refuse_request(struct broker *b, struct job *j, struct exec_request *r,
@@ -284,13 +303,13 @@ void command_end(struct command *c)
 	c->phase = COMMAND_ENDED;
 	b->ninflight--;
 	admission_leave(&b->admission, &c->item);
+	command_answer(c);
+	if (c->on_end) /* it may let go of the job, which this one still holds */
+		c->on_end(c, c->on_end_ctx);
 	if (j) {
 		job_remove(j, c);
 		c->job = NULL;
 	}
-	command_answer(c);
-	if (c->on_end)
-		c->on_end(c, c->on_end_ctx);
 	if (!c->exchange)
 		command_free(c);
 	if (j)

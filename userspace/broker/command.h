@@ -110,11 +110,18 @@ struct command {
 };
 
 /*
- * A command for @j out of a parsed @r (taken). Answers through @x, or tells
- * @on_end. It may have been refused and answered when this returns.
+ * A command for @j out of a parsed @r (taken), answered through @x. It may have
+ * been refused and answered when this returns.
  */
-void command_begin(struct broker *b, struct job *j, struct exec_request *r, struct exchange *x,
-		   void (*on_end)(struct command *, void *), void *ctx);
+void command_begin(struct broker *b, struct job *j, struct exec_request *r, struct exchange *x);
+
+/*
+ * One of the broker's own, with a script that no caller wrote: told to @on_end,
+ * maybe before this returns. *@ret (may be NULL) is set before anything can end
+ * it. False: out of memory, and nothing is told.
+ */
+bool command_begin_own(struct broker *b, struct job *j, struct exec_request *r,
+		       void (*on_end)(struct command *, void *), void *ctx, struct command **ret);
 
 /*
  * A command that gets no further than its request: answered with @why, and
@@ -130,8 +137,8 @@ void command_go_on(struct command *c);
 void command_refuse(struct command *c, enum reason why, const char *text);
 /* Ends it from outside: cancelled, job_closed, shutdown, run_removed. */
 void command_stop(struct command *c, enum reason why);
-/* True for what the broker runs itself: the handshake. */
-bool command_is_internal(const struct command *c);
+/* True for what command_begin_own() began. */
+bool command_is_own(const struct command *c);
 /* In flight with this id on @j, or NULL. */
 struct command *command_find(struct job *j, const char *id);
 /* Starts whoever may start now. */

@@ -281,7 +281,10 @@ static void fly(struct broker *b)
 		end(b, why, "the handshake's command was not made");
 		return;
 	}
-	command_begin(b, j, &r, NULL, on_probe_end, b);
+	if (!command_begin_own(b, j, &r, on_probe_end, b, NULL)) {
+		job_free(&b->jobs, j);
+		end(b, REASON_WORKER_ERROR, "the handshake's command was not made");
+	}
 }
 
 /* The queue is long: who asked gets what is known so far. */

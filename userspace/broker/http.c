@@ -94,6 +94,12 @@ void exchange_answer(struct exchange *x, unsigned status, const char *type, char
 	answer_with(x, status, type, r);
 }
 
+void exchange_add_field(struct exchange *x, const char *name, const char *value)
+{
+	if (x->response)
+		MHD_add_response_header(x->response, name, value);
+}
+
 void exchange_answer_static(struct exchange *x, unsigned status, const char *type,
 			    const char *body, size_t len)
 {

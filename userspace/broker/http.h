@@ -110,6 +110,8 @@ bool http_is_full(const struct http *h);
 /* Answers; @body is taken (free()d), also on failure. */
 void exchange_answer(struct exchange *x, unsigned status, const char *type, char *body,
 		     size_t len);
+/* A field of the answer that was just given. */
+void exchange_add_field(struct exchange *x, const char *name, const char *value);
 /* Answers from static memory. */
 void exchange_answer_static(struct exchange *x, unsigned status, const char *type,
 			    const char *body, size_t len);

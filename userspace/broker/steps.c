@@ -185,7 +185,7 @@ static enum step_result step_lists(struct command *c)
 {
 	const struct config *k = &c->broker->config;
 
-	if (!command_is_internal(c) &&
+	if (!command_is_own(c) &&
 	    !command_is_allowed(k->command_allow, k->command_block, c->request.args,
 				c->request.args_len, c->request.argc))
 		return refuse(c, REASON_COMMAND_BLOCKED, NULL);

@@ -12,14 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "artifact/scan.h"
 #include "base/err.h"
-
-enum { ARTIFACT_ENTRIES_MAX = 65536 };
 
 struct artifact_pack {
 	int fd;	       /* a memory file with the stream, at its beginning */
-	char *sums;    /* "HEX  path\n" of every file, for sha256sum -c */
-	size_t sums_len;
 	json_t *files; /* {"path", "size", "sha256"} each */
 };
 

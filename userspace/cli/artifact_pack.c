@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "cli/artifact.h"
-#include "cli/tar.h"
+#include "artifact/tar.h"
 #include "digest/digest.h"
 #include "json/json.h"
 
@@ -24,7 +24,6 @@ struct packer {
 	int fd;
 	uint64_t left;
 	size_t entries;
-	FILE *sums;
 	json_t *files;
 	struct digest *digest;
 };
@@ -72,7 +71,6 @@ static int note_file(struct packer *p, const char *path, uint64_t size, struct e
 
 	digest_end(p->digest, digest);
 	digest_hex(digest, sizeof(digest), hex);
-	fprintf(p->sums, "%s  %s\n", hex, path);
 	json_t *v = json_pack("{s:s, s:I, s:s}", "path", path, "size", (json_int_t)size, "sha256",
 			      hex);
 	return json_array_append_new(p->files, v) < 0 ? err_set(e, ENOMEM, "out of memory") : 0;
@@ -179,11 +177,8 @@ int artifact_pack(const char *path, uint64_t max, struct artifact_pack *ret, str
 
 	p.files = out.files;
 	p.digest = d;
-	p.sums = open_memstream(&out.sums, &out.sums_len);
-	int rc = p.fd < 0 || !d || !p.sums || !p.files ? err_set(e, ENOMEM, "out of memory") :
-							 pack(&p, path, e);
-	if (p.sums && fclose(p.sums) != 0 && rc == 0)
-		rc = err_set(e, ENOMEM, "out of memory");
+	int rc = p.fd < 0 || !d || !p.files ? err_set(e, ENOMEM, "out of memory") :
+					     pack(&p, path, e);
 	if (rc < 0) {
 		artifact_pack_done(&out);
 		return rc;
@@ -196,6 +191,5 @@ void artifact_pack_done(struct artifact_pack *p)
 {
 	scope_close(&p->fd);
 	p->fd = -1;
-	free(p->sums);
 	json_decref(p->files);
 }

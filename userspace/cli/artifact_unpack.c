@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "cli/artifact.h"
-#include "cli/tar.h"
+#include "artifact/tar.h"
 #include "digest/digest.h"
 #include "json/json.h"
 

@@ -106,8 +106,8 @@ int cli_print_json(const json_t *v)
 	return 0;
 }
 
-/* What the API said no with. An answer without a known reason is the plane's fault. */
-static int refused(const struct invocation *in, int http_status, const json_t *answer)
+/* An answer without a known reason is the plane's fault. */
+int cli_refused(const struct invocation *in, int http_status, const json_t *answer)
 {
 	const char *code = cli_text(answer, "reason"), *text = cli_text(answer, "text");
 	enum reason r = code ? reason_from_code(code) : REASON_NONE;
@@ -149,7 +149,7 @@ int cli_call(const struct invocation *in, const char *method, const char *path,
 	if (!v)
 		return err_wrap(&e, "the broker's answer"), cli_fail(STATUS_FAILED, &e);
 	if (status / 100 != 2)
-		return refused(in, status, v);
+		return cli_refused(in, status, v);
 	if (ret)
 		*ret = take_ptr(v);
 	return 0;

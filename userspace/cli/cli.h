@@ -79,6 +79,9 @@ int cli_places(const struct invocation *in, struct places *ret);
 int cli_call(const struct invocation *in, const char *method, const char *path,
 	     const json_t *body, json_t **ret);
 
+/* What the API said no with: prints it (with --json its body too), gives an exit status. */
+int cli_refused(const struct invocation *in, int http_status, const json_t *answer);
+
 /* Prints @v as one line of JSON. */
 int cli_print_json(const json_t *v);
 

@@ -90,6 +90,13 @@ static int read_field(const char *p, size_t len, struct http_head *ret)
 		return read_length(v, vlen, ret);
 	if (is_word(p, name, "transfer-encoding"))
 		return -EPROTO;
+	if (is_word(p, name, "cordon-receipt")) {
+		if (vlen >= sizeof(ret->receipt) || ret->receipt[0])
+			return -EPROTO;
+		memcpy(ret->receipt, v, vlen);
+		ret->receipt[vlen] = '\0';
+		return 0;
+	}
 	if (is_word(p, name, "content-type"))
 		ret->is_stream = is_word(v, vlen, "application/vnd.cordon.stream");
 	return 0;

@@ -131,7 +131,7 @@ void http_close(struct http *h)
 		close(take_fd(&h->fd));
 }
 
-static int read_body(struct http *h, char **ret, size_t *ret_len, struct err *e)
+int http_read_body(struct http *h, char **ret, size_t *ret_len, struct err *e)
 {
 	size_t cap = h->left >= 0 && h->left < HTTP_ANSWER_MAX ? (size_t)h->left + 1 : 16384;
 	size_t len = 0;
@@ -176,7 +176,7 @@ int http_call(const char *socket_path, const char *method, const char *path, con
 	if (rc == 0 || rc == -EPIPE)
 		rc = http_read_head(&h, e);
 	if (rc == 0)
-		rc = read_body(&h, ret_body, ret_len, e);
+		rc = http_read_body(&h, ret_body, ret_len, e);
 	http_close(&h);
 	return rc < 0 ? rc : h.head.status;
 }

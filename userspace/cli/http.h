@@ -17,7 +17,8 @@
 
 enum {
 	HTTP_HEAD_MAX = 8192,
-	HTTP_PATH_MAX = 1024,
+	HTTP_PATH_MAX = 8192,
+	HTTP_RECEIPT_MAX = 1024,
 	HTTP_ANSWER_MAX = 256 << 20, /* two streams of the largest cap, as JSON */
 };
 
@@ -25,6 +26,7 @@ struct http_head {
 	int status;
 	int64_t length; /* -1: up to the end of the connection */
 	bool is_stream; /* application/vnd.cordon.stream */
+	char receipt[HTTP_RECEIPT_MAX]; /* of an artifact, as JSON; "": none */
 };
 
 /*
@@ -54,6 +56,9 @@ int http_read_head(struct http *h, struct err *e);
 
 /* Body bytes: their number, 0 at its end, -EPIPE when it was cut short. */
 ssize_t http_read(struct http *h, void *buf, size_t max, struct err *e);
+
+/* All of the body. Gives *ret (caller frees, NUL-terminated). */
+int http_read_body(struct http *h, char **ret, size_t *ret_len, struct err *e);
 
 /* True while bytes wait that no poll will announce. */
 bool http_has_buffered(const struct http *h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CORDON_CLI_TAR_H
-#define CORDON_CLI_TAR_H
+#ifndef CORDON_ARTIFACT_TAR_H
+#define CORDON_ARTIFACT_TAR_H
 
 /*
  * The tar streams that carry artifacts (W3): what a sandbox's tar reads is
@@ -27,13 +27,24 @@ struct tar_entry {
 	const uint8_t *bytes; /* into the stream that is read */
 };
 
+/*
+ * One head by itself, for who reads piece by piece. TAR_END is the block of
+ * zeros behind the last entry; TAR_LONG_NAME: ret->size bytes of a name follow,
+ * for tar_long_name(), and it is given with the next head; TAR_ENTRY: *ret is
+ * filled but for its bytes. -EINVAL as tar_read().
+ */
+enum tar_kind { TAR_END = 0, TAR_ENTRY, TAR_LONG_NAME };
+int tar_judge(const uint8_t block[TAR_BLOCK], const char *long_name, struct tar_entry *ret,
+	      struct err *e);
+int tar_long_name(const void *text, size_t len, char ret[TAR_PATH_MAX], struct err *e);
+
 /* A stream in memory, entry by entry. */
 struct tar_reader {
 	const uint8_t *buf;
 	size_t len, at;
 };
 
-/* 1: *ret is filled; 0: the end; -EINVAL: malformed, or a link or special file, named in *e. */
+/* 1: *ret is filled; 0: the end; -EINVAL: malformed, a link, special or set-id file, named in *e. */
 int tar_read(struct tar_reader *r, struct tar_entry *ret, struct err *e);
 
 /*

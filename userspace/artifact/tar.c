@@ -3,7 +3,7 @@
  * ustar with GNU's long names, as GNU's and busybox's tar write and read it.
  * Opens no file; numbers and names of the other side are checked before use.
  */
-#include "cli/tar.h"
+#include "artifact/tar.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct head {
 };
 _Static_assert(sizeof(struct head) == TAR_BLOCK, "a tar head is one block");
 
-static const char long_name[] = "././@LongLink";
+static const char long_link[] = "././@LongLink";
 
 /* --- Names */
 
@@ -127,28 +127,6 @@ static bool is_zero(const uint8_t *block)
 	return true;
 }
 
-/* The next head and the bytes behind it. 1, 0 at the end, or -EINVAL. */
-static int next_head(struct tar_reader *r, struct head *h, uint64_t *size, const uint8_t **bytes,
-		     struct err *e)
-{
-	uint64_t sum;
-
-	if (r->at == r->len || (r->len - r->at >= TAR_BLOCK && is_zero(r->buf + r->at)))
-		return 0;
-	if (r->len - r->at < TAR_BLOCK)
-		return err_set(e, EINVAL, "tar: cut off");
-	memcpy(h, r->buf + r->at, sizeof(*h));
-	r->at += TAR_BLOCK;
-	if (!read_number(h->sum, sizeof(h->sum), &sum) || sum != sum_of(h) ||
-	    !read_number(h->size, sizeof(h->size), size))
-		return err_set(e, EINVAL, "tar: a head is malformed");
-	if (*size > r->len - r->at || tar_fill(*size) > r->len - r->at - *size)
-		return err_set(e, EINVAL, "tar: cut off");
-	*bytes = r->buf + r->at;
-	r->at += *size + tar_fill(*size);
-	return 1;
-}
-
 /* Prefix and name, without "./" before and "/" behind. */
 static int take_name(const char *text, size_t len, char ret[TAR_PATH_MAX], struct err *e)
 {
@@ -186,38 +164,79 @@ static const char *kind_of(char type)
 	return type == '1' ? "a hard link" : type == '2' ? "a symbolic link" : "a special file";
 }
 
-int tar_read(struct tar_reader *r, struct tar_entry *ret, struct err *e)
+int tar_long_name(const void *text, size_t len, char ret[TAR_PATH_MAX], struct err *e)
+{
+	if (len == 0 || len > TAR_PATH_MAX)
+		return err_set(e, EINVAL, "tar: a long name is malformed");
+	return take_name(text, strnlen(text, len), ret, e);
+}
+
+static int judge_entry(const struct head *h, const char *long_name, struct tar_entry *ret,
+		       struct err *e)
+{
+	uint64_t mode;
+
+	if (long_name)
+		memcpy(ret->path, long_name, strlen(long_name) + 1);
+	else if (name_of(h, ret->path, e) < 0)
+		return -e->code;
+	if (h->type != '0' && h->type != '\0' && h->type != '5')
+		return err_set(e, EINVAL, "'%.150s' is %s", ret->path, kind_of(h->type));
+	ret->is_directory = h->type == '5';
+	if ((ret->is_directory && ret->size) || (!ret->is_directory && !ret->path[0]))
+		return err_set(e, EINVAL, "tar: an entry is malformed");
+	if (!read_number(h->mode, sizeof(h->mode), &mode))
+		return err_set(e, EINVAL, "tar: a head is malformed");
+	if (!ret->is_directory && (mode & 06000))
+		return err_set(e, EINVAL, "'%.150s' has a set-id bit", ret->path);
+	ret->is_executable = mode & 0100;
+	return TAR_ENTRY;
+}
+
+int tar_judge(const uint8_t block[TAR_BLOCK], const char *long_name, struct tar_entry *ret,
+	      struct err *e)
 {
 	struct head h;
-	bool has_name = false;
-	uint64_t mode = 0;
+	uint64_t sum;
 
 	memset(ret, 0, sizeof(*ret));
+	if (is_zero(block))
+		return long_name ? err_set(e, EINVAL, "tar: cut off") : TAR_END;
+	memcpy(&h, block, sizeof(h));
+	if (!read_number(h.sum, sizeof(h.sum), &sum) || sum != sum_of(&h) ||
+	    !read_number(h.size, sizeof(h.size), &ret->size))
+		return err_set(e, EINVAL, "tar: a head is malformed");
+	if (h.type != 'L')
+		return judge_entry(&h, long_name, ret, e);
+	if (long_name || ret->size == 0 || ret->size > TAR_PATH_MAX)
+		return err_set(e, EINVAL, "tar: a long name is malformed");
+	return TAR_LONG_NAME;
+}
+
+int tar_read(struct tar_reader *r, struct tar_entry *ret, struct err *e)
+{
+	char name[TAR_PATH_MAX];
+	bool has_name = false;
+
 	for (;;) {
-		int rc = next_head(r, &h, &ret->size, &ret->bytes, e);
-		if (rc <= 0)
-			return rc < 0 ? rc : has_name ? err_set(e, EINVAL, "tar: cut off") : 0;
-		if (h.type != 'L')
-			break;
-		size_t len = ret->size;
-		if (has_name || len == 0 || len > TAR_PATH_MAX)
-			return err_set(e, EINVAL, "tar: a long name is malformed");
-		if (take_name((const char *)ret->bytes, strnlen((const char *)ret->bytes, len),
-			      ret->path, e) < 0)
+		if (r->at == r->len && !has_name)
+			return 0;
+		if (r->len - r->at < TAR_BLOCK)
+			return err_set(e, EINVAL, "tar: cut off");
+		int kind = tar_judge(r->buf + r->at, has_name ? name : NULL, ret, e);
+		if (kind <= 0)
+			return kind;
+		r->at += TAR_BLOCK;
+		if (ret->size > r->len - r->at || tar_fill(ret->size) > r->len - r->at - ret->size)
+			return err_set(e, EINVAL, "tar: cut off");
+		ret->bytes = r->buf + r->at;
+		r->at += ret->size + tar_fill(ret->size);
+		if (kind == TAR_ENTRY)
+			return 1;
+		if (tar_long_name(ret->bytes, ret->size, name, e) < 0)
 			return -e->code;
 		has_name = true;
 	}
-	if (!has_name && name_of(&h, ret->path, e) < 0)
-		return -e->code;
-	if (h.type != '0' && h.type != '\0' && h.type != '5')
-		return err_set(e, EINVAL, "'%.150s' is %s", ret->path, kind_of(h.type));
-	ret->is_directory = h.type == '5';
-	if ((ret->is_directory && ret->size) || (!ret->is_directory && !ret->path[0]))
-		return err_set(e, EINVAL, "tar: an entry is malformed");
-	if (!read_number(h.mode, sizeof(h.mode), &mode))
-		return err_set(e, EINVAL, "tar: a head is malformed");
-	ret->is_executable = mode & 0100;
-	return 1;
 }
 
 /* --- Writing */
@@ -258,7 +277,7 @@ size_t tar_head(const char *path, bool is_directory, bool is_executable, uint64_
 
 	memset(out, 0, TAR_HEAD_MAX);
 	if (len > 99) {
-		put_head(out, long_name, 'L', false, len + 1);
+		put_head(out, long_link, 'L', false, len + 1);
 		memcpy(out + TAR_BLOCK, path, len + 1);
 		n = TAR_BLOCK + len + 1 + tar_fill(len + 1);
 	}

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
-#include "cli/tar.h"
+#include "artifact/scan.h"
+#include "artifact/tar.h"
+#include "digest/digest.h"
 
 static uint8_t stream[64 * 1024];
 static size_t len;
@@ -165,6 +167,127 @@ static void hook_like_names_are_known(void **state)
 	assert_false(tar_is_hook(".git"));
 }
 
+/* What the reader of whole streams says of the stream: its files, or NULL. */
+static json_t *read_whole(void)
+{
+	struct tar_reader r = { stream, len, 0 };
+	json_t *files = json_array();
+	struct tar_entry t;
+	struct err e;
+	size_t n = 0;
+	int rc;
+
+	while ((rc = tar_read(&r, &t, &e)) > 0) {
+		uint8_t digest[DIGEST_LEN];
+		char hex[DIGEST_HEX_MAX];
+		n++;
+		digest_sha256(t.bytes, t.size, digest);
+		digest_hex(digest, DIGEST_LEN, hex);
+		if (!t.is_directory)
+			json_array_append_new(files,
+					      json_pack("{s:s, s:I, s:s}", "path", t.path, "size",
+							(json_int_t)t.size, "sha256", hex));
+	}
+	if (rc == 0 && n > 0)
+		return files;
+	json_decref(files);
+	return NULL;
+}
+
+/* The same by the scanner, in pieces of @piece bytes. */
+static json_t *scan_in(size_t piece, uint64_t most)
+{
+	struct artifact_scan *s = artifact_scan_new(most);
+	struct err e = { 0 };
+	json_t *files = NULL;
+	int rc = 0;
+
+	for (size_t at = 0; rc == 0 && at < len; at += piece)
+		rc = artifact_scan_add(s, stream + at, len - at < piece ? len - at : piece, &e);
+	if (rc == 0 && artifact_scan_end(s, &e) == 0)
+		files = json_incref(artifact_scan_files(s));
+	assert_true(files || e.msg[0]);
+	artifact_scan_free(s);
+	return files;
+}
+
+static void fill_stream(void)
+{
+	char name[300];
+
+	len = 0;
+	memset(name, 'n', sizeof(name));
+	name[150] = '/';
+	name[299] = '\0';
+	add("dir", true, false, "");
+	add("dir/a.txt", false, false, "hello");
+	add(name, false, true, "long");
+	add("empty", false, false, "");
+	end();
+}
+
+static void a_stream_in_any_pieces_gives_the_same_files(void **state)
+{
+	(void)state;
+	fill_stream();
+	json_t *want = read_whole();
+	assert_int_equal(json_array_size(want), 3);
+	for (size_t piece = 1; piece <= len; piece = piece < 700 ? piece + 1 : piece * 2) {
+		json_t *got = scan_in(piece, len);
+		assert_true(json_equal(got, want));
+		json_decref(got);
+	}
+	json_decref(want);
+}
+
+static void what_the_reader_refuses_the_scanner_refuses(void **state)
+{
+	(void)state;
+	fill_stream();
+	size_t whole = len;
+	for (size_t cut = 0; cut < whole; cut += 37) {
+		len = cut;
+		json_t *want = read_whole(), *got = scan_in(113, cut);
+		assert_true(want ? json_equal(want, got) : got == NULL);
+		json_decref(want);
+		json_decref(got);
+	}
+	for (const char *type = "123467SxgKDMV"; *type; type++) {
+		fill_stream();
+		forge(156, type, 1);
+		assert_null(scan_in(100, len));
+	}
+	len = 0;
+	add("s", false, true, "x");
+	end();
+	json_t *control = scan_in(100, len);
+	assert_non_null(control);
+	json_decref(control);
+	forge(100, "0004755", 8);
+	assert_null(scan_in(100, len));
+}
+
+static void more_than_may_come_is_refused_at_once(void **state)
+{
+	struct err e = { 0 };
+
+	(void)state;
+	fill_stream();
+	assert_null(scan_in(512, len - 1));
+	len = 0;
+	add("big", false, false, "");
+	end();
+	forge(124, "77777777777", 12);
+	struct artifact_scan *s = artifact_scan_new(1 << 20);
+	assert_int_equal(artifact_scan_add(s, stream, TAR_BLOCK, &e), -27); /* by its head alone */
+	artifact_scan_free(s);
+	s = artifact_scan_new(4096);
+	memset(stream, 0, 1024);
+	stream[1000] = 1;
+	assert_int_equal(artifact_scan_add(s, stream, 1024, &e), -22); /* behind the end */
+	artifact_scan_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +296,9 @@ int main(void)
 		cmocka_unit_test(paths_that_leave_are_refused),
 		cmocka_unit_test(broken_streams_are_refused),
 		cmocka_unit_test(hook_like_names_are_known),
+		cmocka_unit_test(a_stream_in_any_pieces_gives_the_same_files),
+		cmocka_unit_test(what_the_reader_refuses_the_scanner_refuses),
+		cmocka_unit_test(more_than_may_come_is_refused_at_once),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
