@@ -17,7 +17,7 @@ T           ?=
 
 # --- The map: the rooms, what each may include, what each program links
 ROOMS := base wire json digest confine config policy session receipt artifact audit skill files \
-	supervisor broker worker launcher gateway ledger image cli skills
+	supervisor broker worker launcher gateway ledger verify image cli skills
 uses_wire       := base
 uses_json       := base
 uses_digest     := base
@@ -34,13 +34,14 @@ uses_worker     := config policy confine wire digest base
 uses_launcher   := policy base
 uses_gateway    := config policy confine wire json digest base
 uses_ledger     := audit config policy confine wire json digest base
+uses_verify     := audit confine json digest base
 uses_image      := config policy wire digest json base
 uses_cli        := skill files audit session receipt artifact config policy wire json digest base
 uses_skill      := json digest base
 uses_files      := base
 uses_skills     := skill config policy confine wire json digest base
 path_skills     := fuse-skills
-PROGRAMS        := supervisor broker worker gateway ledger image cli skills
+PROGRAMS        := supervisor broker worker gateway ledger verify image cli skills
 STATIC_PROGRAMS := launcher
 name_supervisor := cordond
 name_cli        := cordon

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/anchor.h"
 #include "audit/schema.h"
 #include "audit/verify.h"
 #include "digest/secrets.h"
@@ -298,12 +299,23 @@ static void put_file(const char *path, const void *text, size_t len)
 	fclose(f);
 }
 
+static int verify_files(const char *db, const char *key, const char *checkpoint,
+			const struct audit_point *anchor, struct audit_result *ret)
+{
+	auto_(audit_files) f = NULL;
+	struct err e;
+
+	if (audit_files_open(db, key, checkpoint, &f, &e) < 0)
+		return -e.code;
+	audit_files_verify(f, anchor, ret);
+	return 0;
+}
+
 static void a_copy_verifies_by_the_names_of_files(void **state)
 {
 	struct audit_checkpoint c = sample_checkpoint();
 	char db[100], key[100], named[100], point[100], text[AUDIT_CHECKPOINT_LEN];
 	struct audit_result r;
-	struct err e;
 
 	(void)state;
 	snprintf(db, sizeof(db), "%s/files.db", dir);
@@ -315,26 +327,26 @@ static void a_copy_verifies_by_the_names_of_files(void **state)
 	put_file(key, "chain key of the test\n", 22);
 	put_file(named, "chain key of the test\n", 22);
 	put_file(point, text, sizeof(text));
-	assert_int_equal(audit_verify_files(db, key, point, &c.live, &r, &e), 0);
+	assert_int_equal(verify_files(db, key, point, &c.live, &r), 0);
 	assert_int_equal(r.verdict, VERDICT_OK);
 	assert_true(r.has_checkpoint && r.has_anchor);
-	assert_int_equal(audit_verify_files(db, named, NULL, NULL, &r, &e), 0);
+	assert_int_equal(verify_files(db, named, NULL, NULL, &r), 0);
 	assert_int_equal(r.verdict, VERDICT_UNKNOWN_KEY); /* by its name it is another version */
 	put_file(point, text, 10);
-	assert_int_equal(audit_verify_files(db, key, point, NULL, &r, &e), 0);
+	assert_int_equal(verify_files(db, key, point, NULL, &r), 0);
 	assert_int_equal(r.verdict, VERDICT_BAD_CHECKPOINT);
 	put_file(key, "another key", 11);
-	assert_int_equal(audit_verify_files(db, key, NULL, NULL, &r, &e), 0);
+	assert_int_equal(verify_files(db, key, NULL, NULL, &r), 0);
 	assert_int_equal(r.verdict, VERDICT_ALTERED);
 	assert_int_equal(r.row, 1);
 	unlink(point);
 	unlink(key);
-	assert_true(audit_verify_files(db, key, NULL, NULL, &r, &e) < 0);
+	assert_true(verify_files(db, key, NULL, NULL, &r) < 0);
 	put_file(key, "another key", 11);
-	assert_true(audit_verify_files(db, key, point, NULL, &r, &e) < 0);
+	assert_true(verify_files(db, key, point, NULL, &r) < 0);
 }
 
-static void what_is_no_ledger_is_an_error_not_a_yes(void **state)
+static void what_is_no_ledger_is_never_a_yes(void **state)
 {
 	struct audit_result r;
 	struct err e;
@@ -346,10 +358,73 @@ static void what_is_no_ledger_is_an_error_not_a_yes(void **state)
 	FILE *f = fopen(path, "w");
 	fputs("no database at all, but longer than its header would be, so that it is read\n", f);
 	fclose(f);
-	assert_true(audit_verify_copy(path, keys, NULL, 0, NULL, &r, &e) < 0);
+	assert_int_equal(verify(path, keys, NULL, NULL).verdict, VERDICT_UNREADABLE);
 	f = fopen(path, "w");
 	fclose(f);
-	assert_true(audit_verify_copy(path, keys, NULL, 0, NULL, &r, &e) < 0); /* empty */
+	assert_int_equal(verify(path, keys, NULL, NULL).verdict, VERDICT_UNREADABLE); /* empty */
+}
+
+static void tables_of_another_make_are_refused(void **state)
+{
+	static const char *const changes[] = {
+		"ALTER TABLE rows ADD COLUMN more TEXT",
+		"ALTER TABLE rows RENAME TO r; CREATE VIEW rows AS SELECT * FROM r",
+		"DROP TABLE cut; CREATE TABLE cut(upto)",
+		"DROP TABLE cut",
+		"CREATE TRIGGER cut AFTER INSERT ON runs BEGIN SELECT 1; END",
+	};
+	char path[100];
+	sqlite3 *db;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/tables.db", dir);
+	make(path, 2, &db);
+	sqlite3_exec(db, "CREATE TABLE other(x)", NULL, NULL, NULL);
+	sqlite3_close(db);
+	assert_int_equal(verify(path, keys, NULL, NULL).verdict, VERDICT_OK); /* the control */
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		make(path, 2, &db);
+		assert_int_equal(sqlite3_exec(db, changes[i], NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+		assert_int_equal(verify(path, keys, NULL, NULL).verdict, VERDICT_UNREADABLE);
+	}
+}
+
+static void an_anchor_is_read_in_its_two_forms_and_no_other(void **state)
+{
+	char pair[AUDIT_ANCHOR_TEXT], again[AUDIT_ANCHOR_TEXT], json[300];
+	struct audit_point p = { .sequence = 42 }, got;
+	struct err e;
+
+	(void)state;
+	memset(p.link, 0xab, DIGEST_LEN);
+	audit_anchor_text(&p, pair);
+	assert_int_equal(audit_anchor_parse(pair, strlen(pair), &got, &e), 0);
+	assert_int_equal(got.sequence, 42);
+	audit_anchor_text(&got, again);
+	assert_string_equal(again, pair);
+	snprintf(json, sizeof(json), "{\"ok\":true,\"last\":42,\"head\":\"%s\"} \n", pair + 3);
+	assert_int_equal(audit_anchor_parse(json, strlen(json), &got, &e), 0);
+	assert_memory_equal(&got, &p, sizeof(p));
+	json[7] = 'x';
+	assert_true(audit_anchor_parse(json, strlen(json), &got, &e) < 0);
+	for (size_t n = 0; n < strlen(pair); n++)
+		assert_true(audit_anchor_parse(pair, n, &got, &e) < 0);
+	pair[3] = 'A';
+	assert_true(audit_anchor_parse(pair, strlen(pair), &got, &e) < 0);
+	assert_true(audit_anchor_parse("", 0, &got, &e) < 0);
+}
+
+static void words_of_a_database_come_out_as_ascii(void **state)
+{
+	struct audit_result r;
+
+	(void)state;
+	audit_result_unreadable(&r, "a\xff\x1b[31m\n\xc3");
+	assert_string_equal(r.text, "a??[31m??");
+	json_t *o = audit_result_json(&r);
+	assert_non_null(o);
+	json_decref(o);
 }
 
 static void every_verdict_has_its_words(void **state)
@@ -402,7 +477,10 @@ int main(void)
 		cmocka_unit_test(a_copy_verifies_with_the_key_alone),
 		cmocka_unit_test(a_copy_with_its_log_is_read_whole),
 		cmocka_unit_test(a_copy_verifies_by_the_names_of_files),
-		cmocka_unit_test(what_is_no_ledger_is_an_error_not_a_yes),
+		cmocka_unit_test(what_is_no_ledger_is_never_a_yes),
+		cmocka_unit_test(tables_of_another_make_are_refused),
+		cmocka_unit_test(an_anchor_is_read_in_its_two_forms_and_no_other),
+		cmocka_unit_test(words_of_a_database_come_out_as_ascii),
 		cmocka_unit_test(every_verdict_has_its_words),
 	};
 

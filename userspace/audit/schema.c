@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema as text, and what every connection to it is set to. No query but
- * for the version lives here.
+ * The schema as text, what every connection to it is set to, and whether a file
+ * has it. No query of rows lives here.
  */
 #include "audit/schema.h"
 
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/scope.h"
 
@@ -112,4 +113,55 @@ int audit_db_check_version(sqlite3 *db, bool *ret_is_new, struct err *e)
 		return err_set(e, ENOTSUP, "ledger has schema version %lld, this program knows %d",
 			       (long long)version, AUDIT_SCHEMA);
 	return 0;
+}
+
+static const char tables_sql[] = "SELECT type, sql FROM sqlite_schema WHERE name IN ('rows','cut')"
+				 " ORDER BY name, type";
+
+static int next_table(sqlite3_stmt *s, const char **ret_type, const char **ret_sql)
+{
+	int rc = sqlite3_step(s);
+
+	*ret_type = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+	*ret_sql = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 1) : NULL;
+	return rc;
+}
+
+/* Both statements walk the same names in the same order. */
+static int compare_tables(sqlite3 *db, sqlite3_stmt *ours, sqlite3_stmt *theirs, struct err *e)
+{
+	const char *type, *text, *their_type, *their_text;
+
+	for (;;) {
+		int want = next_table(ours, &type, &text);
+		int have = next_table(theirs, &their_type, &their_text);
+		if (have != SQLITE_ROW && have != SQLITE_DONE)
+			return audit_db_error(db, "tables", e);
+		if (want == SQLITE_DONE && have == SQLITE_DONE)
+			return 0;
+		if (want != SQLITE_ROW || have != SQLITE_ROW || !type || !text || !their_type ||
+		    !their_text || strcmp(type, their_type) != 0 || strcmp(text, their_text) != 0)
+			return err_set(e, EUCLEAN, "its tables are not those of a ledger");
+	}
+}
+
+int audit_db_check_tables(sqlite3 *db, struct err *e)
+{
+	sqlite3_stmt *ours = NULL, *theirs = NULL;
+	sqlite3 *model = NULL;
+	int rc;
+
+	if (sqlite3_open_v2(":memory:", &model, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+		    SQLITE_OK ||
+	    sqlite3_exec(model, audit_schema_sql, NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(model, tables_sql, -1, &ours, NULL) != SQLITE_OK)
+		rc = audit_db_error(model, "schema", e);
+	else if (sqlite3_prepare_v2(db, tables_sql, -1, &theirs, NULL) != SQLITE_OK)
+		rc = audit_db_error(db, "tables", e);
+	else
+		rc = compare_tables(db, ours, theirs, e);
+	sqlite3_finalize(ours);
+	sqlite3_finalize(theirs);
+	sqlite3_close(model);
+	return rc;
 }

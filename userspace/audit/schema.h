@@ -40,6 +40,13 @@ void audit_db_harden(struct sqlite3 *db);
 /* Is this a ledger of a version we know? -ENOTSUP for a newer one, naming both. */
 int audit_db_check_version(struct sqlite3 *db, bool *ret_is_new, struct err *e);
 
+/*
+ * Are the tables a verification reads the very ones of audit_schema_sql? A view,
+ * a virtual table or computed columns of those names would let whoever wrote the
+ * file choose what runs. -EUCLEAN: they are not, or are not there.
+ */
+int audit_db_check_tables(struct sqlite3 *db, struct err *e);
+
 /* What SQLite says went wrong: an errno value for *e (ENOSPC, EIO, EUCLEAN, ...) and its text. */
 int audit_db_error(struct sqlite3 *db, const char *what, struct err *e);
 

@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "audit/schema.h"
 #include "digest/secrets.h"
@@ -38,15 +37,33 @@ const char *audit_verdict_name(enum audit_verdict v)
 	return (size_t)v < ARRAY_SIZE(verdict_names) ? verdict_names[v] : "unreadable";
 }
 
+/* A database's own words may be in it: an answer and a terminal get ASCII. */
+static void set_text(struct audit_result *r, const char *text)
+{
+	size_t n = 0;
+
+	for (; text[n] && n < sizeof(r->text) - 1; n++)
+		r->text[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+	r->text[n] = '\0';
+}
+
+void audit_result_unreadable(struct audit_result *ret, const char *why)
+{
+	*ret = (struct audit_result){ .verdict = VERDICT_UNREADABLE };
+	set_text(ret, why);
+}
+
 __attribute__((format(printf, 4, 5))) static bool end(struct audit_verifier *v,
 						      enum audit_verdict verdict, uint64_t row,
 						      const char *fmt, ...)
 {
+	char text[sizeof(v->r.text)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(v->r.text, sizeof(v->r.text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	set_text(&v->r, text);
 	v->r.verdict = verdict;
 	v->r.row = row;
 	v->is_done = true;
@@ -107,8 +124,11 @@ static int prepare(struct audit_verifier *v, struct err *e)
 	char sql[400];
 
 	snprintf(sql, sizeof(sql), "SELECT %s FROM rows ORDER BY sequence", audit_row_columns);
-	if (sqlite3_exec(v->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK ||
-	    sqlite3_prepare_v2(v->db, sql, -1, &v->rows, NULL) != SQLITE_OK)
+	if (sqlite3_exec(v->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
+		return audit_db_error(v->db, "ledger", e);
+	if (audit_db_check_tables(v->db, e) < 0)
+		return -e->code;
+	if (sqlite3_prepare_v2(v->db, sql, -1, &v->rows, NULL) != SQLITE_OK)
 		return audit_db_error(v->db, "ledger", e);
 	return 0;
 }
@@ -303,67 +323,4 @@ json_t *audit_result_json(const struct audit_result *r)
 	bad |= add_u64_or_null(o, "checkpoint", r->has_checkpoint, r->checkpoint.sequence);
 	bad |= json_add_text(o, "anchor", anchor);
 	return bad ? NULL : take_ptr(o);
-}
-
-/*
- * Read-only. Where the copy has no -wal it is opened as immutable, which leaves
- * nothing beside it; else SQLite must make a -shm to read the -wal.
- */
-static int open_copy(const char *path, sqlite3 **ret, struct err *e)
-{
-	char wal[4096], uri[3 * 4096 + 64];
-	size_t n = 0;
-	struct stat st;
-	bool has_wal;
-
-	if (strlen(path) > sizeof(wal) - 5)
-		return err_set(e, ENAMETOOLONG, "path is too long");
-	if (stat(path, &st) < 0)
-		return err_set(e, errno, "'%s': %s", path, strerror(errno));
-	snprintf(wal, sizeof(wal), "%s-wal", path);
-	has_wal = stat(wal, &st) == 0 && st.st_size > 0;
-	n = (size_t)snprintf(uri, sizeof(uri), "file:");
-	for (const char *p = path; *p; p++)
-		n += (size_t)snprintf(uri + n, sizeof(uri) - n, strchr("?#%", *p) ? "%%%02x" : "%c",
-				      (unsigned char)*p);
-	snprintf(uri + n, sizeof(uri) - n, "?mode=ro%s", has_wal ? "" : "&immutable=1");
-	if (sqlite3_open_v2(uri, ret, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
-		return audit_db_error(*ret, path, e);
-	sqlite3_db_config(*ret, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-	audit_db_harden(*ret);
-	return 0;
-}
-
-static void db_close(sqlite3 **db)
-{
-	sqlite3_close(*db);
-}
-
-int audit_verify_copy(const char *db_path, const struct secret_set *keys, const char *checkpoint,
-		      size_t checkpoint_len, const struct audit_point *anchor,
-		      struct audit_result *ret, struct err *e)
-{
-	__attribute__((cleanup(db_close))) sqlite3 *db = NULL;
-	auto_(audit_verifier) v = NULL;
-	const struct audit_point *due = NULL;
-	const char *bad = NULL;
-	struct audit_checkpoint c;
-	struct err why;
-	bool is_new;
-	char boot[AUDIT_BOOT_LEN + 1];
-
-	if (checkpoint && audit_checkpoint_parse(checkpoint, checkpoint_len, keys, &c, &why) < 0)
-		bad = why.msg;
-	else if (checkpoint)
-		due = audit_checkpoint_due(&c, audit_boot_id(boot, e) == 0 ? boot : NULL);
-	if (open_copy(db_path, &db, e) < 0 || audit_db_check_version(db, &is_new, e) < 0)
-		return -e->code;
-	if (is_new)
-		return err_set(e, EUCLEAN, "'%s' is not a ledger", db_path);
-	if (audit_verifier_new(db, keys, due, bad, anchor, &v, e) < 0)
-		return -e->code;
-	while (audit_verifier_step(v, 10000))
-		;
-	*ret = *audit_verifier_result(v);
-	return 0;
 }

@@ -72,6 +72,9 @@ DEFINE_CLEANUP(audit_verifier)
 bool audit_row_columns_read(struct sqlite3_stmt *s, struct audit_row *ret,
 			    uint8_t ret_chain[DIGEST_LEN]);
 
+/* The verdict on a database that could not even be opened. */
+void audit_result_unreadable(struct audit_result *ret, const char *why);
+
 /* The object of L_VERIFY's answer and of `audit verify --json`; NULL: out of memory. */
 json_t *audit_result_json(const struct audit_result *r);
 
@@ -79,7 +82,7 @@ const char *audit_verdict_name(enum audit_verdict v);
 
 /*
  * The whole of it for a copy: @db_path with @keys; @checkpoint is the text of a
- * checkpoint file or NULL. Reads the copy's -wal where there is one.
+ * checkpoint file or NULL. What cannot be read is an error, or VERDICT_UNREADABLE.
  */
 int audit_verify_copy(const char *db_path, const struct secret_set *keys, const char *checkpoint,
 		      size_t checkpoint_len, const struct audit_point *anchor,
@@ -87,9 +90,16 @@ int audit_verify_copy(const char *db_path, const struct secret_set *keys, const 
 
 /*
  * The same by names, for a person with a copy: @key is a file (its version is
- * its name, else 1) or a directory of them, @checkpoint a file or NULL.
+ * its name, else 1) or a directory of them, @checkpoint a file or NULL. In two
+ * steps, so that nothing needs a name any more when the database is read.
  */
-int audit_verify_files(const char *db, const char *key, const char *checkpoint,
-		       const struct audit_point *anchor, struct audit_result *ret, struct err *e);
+struct audit_files;
+int audit_files_open(const char *db, const char *key, const char *checkpoint,
+		     struct audit_files **ret, struct err *e);
+/* A database that is none is a verdict too: unreadable. */
+void audit_files_verify(struct audit_files *f, const struct audit_point *anchor,
+			struct audit_result *ret);
+void audit_files_free(struct audit_files *f);
+DEFINE_CLEANUP(audit_files)
 
 #endif

@@ -37,6 +37,18 @@ int cli_refuse_options(const struct err *e)
 	return cli_refuse(e->code == ENOSYS ? REASON_NOT_AVAILABLE : REASON_INVALID_REQUEST, e);
 }
 
+int cli_exec(char *const *argv)
+{
+	char path[4096];
+	struct err e;
+
+	if (places_program(argv[0], path, sizeof(path), &e) < 0)
+		return cli_fail(STATUS_FAILED, &e);
+	execv(path, argv);
+	err_set(&e, errno, "exec '%s': %s", path, strerror(errno));
+	return cli_fail(STATUS_FAILED, &e);
+}
+
 int cli_options(struct invocation *in, const struct option *rows, size_t n, void *ret,
 		int *ret_status)
 {

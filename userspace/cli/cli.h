@@ -64,6 +64,9 @@ int cli_refuse(enum reason r, const struct err *e);
 /* The same for a wrong command line: invalid_request, or not_available for -ENOSYS. */
 int cli_refuse_options(const struct err *e);
 
+/* Execs the program of the suite that argv[0] names; gives a status where that fails. */
+int cli_exec(char *const *argv);
+
 /* The plane cannot be spoken to: why, as a reason with its words in *e. */
 enum reason cli_unreachable(const struct places *p, const struct err *connect_failed,
 			    struct err *e);

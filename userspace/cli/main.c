@@ -4,7 +4,8 @@
  *
  * Theory of operation: one process, no privilege of its own, no secret. A
  * verb is a row of the table below: a function, a table of further verbs, or
- * another program of the suite that is exec'ed in its place (image). What
+ * another program of the suite that is exec'ed in its place (image; the
+ * verification of a ledger's copy). What
  * needs the plane goes to the broker's socket, what steers the plane to
  * cordond's. It is linked statically, because `cordon run` is on the path of
  * every command.
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/scope.h"
 #include "cli/cli.h"
@@ -72,15 +72,11 @@ static void print_verbs(const char *path, const struct verb *table)
 /* Execs @v's program with what is left and --root; the environment goes along. */
 static int exec_program(const struct verb *v, const struct invocation *in)
 {
-	char path[4096];
-	struct err e;
 	autofree char **argv = calloc((size_t)in->rest.argc + 4, sizeof(*argv));
 	int n = 0;
 
 	if (!argv)
 		return STATUS_FAILED;
-	if (places_program(v->program, path, sizeof(path), &e) < 0)
-		return cli_fail(STATUS_FAILED, &e);
 	argv[n++] = (char *)(uintptr_t)v->program;
 	for (int i = 0; i < in->rest.argc; i++)
 		argv[n++] = in->rest.argv[i];
@@ -88,9 +84,7 @@ static int exec_program(const struct verb *v, const struct invocation *in)
 		setenv("CORDON_ROOT", in->common.root, 1);
 	if (in->common.is_json)
 		argv[n++] = (char *)(uintptr_t)"--json";
-	execv(path, argv);
-	err_set(&e, errno, "exec '%s': %s", path, strerror(errno));
-	return cli_fail(STATUS_FAILED, &e);
+	return cli_exec(argv);
 }
 
 static int dispatch(const struct verb *table, const char *path, struct invocation *in)

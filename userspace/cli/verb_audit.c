@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/anchor.h"
+#include "audit/checkpoint.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/http.h"
@@ -86,45 +88,65 @@ static int audit_list(struct invocation *in)
 }
 
 struct verify_chain_options {
-	const char *anchor;
+	const char *anchor, *db, *key, *checkpoint;
 };
 
 static const struct option verify_chain_rows[] = {
-	OPTION(struct verify_chain_options, anchor, "anchor", 0, OPTION_TEXT, "SEQ:HEAD",
+	OPTION(struct verify_chain_options, anchor, "anchor", 0, OPTION_TEXT, "SEQ:HEAD|FILE",
 	       "what an earlier verify said (its last and head), kept elsewhere"),
+	OPTION(struct verify_chain_options, db, "db", 0, OPTION_TEXT, "FILE",
+	       "a database, or a copy of one, without a plane"),
+	OPTION(struct verify_chain_options, key, "key", 0, OPTION_TEXT, "FILE|DIR",
+	       "with --db: its chain key, or the directory of all versions"),
+	OPTION(struct verify_chain_options, checkpoint, "checkpoint", 0, OPTION_TEXT, "FILE",
+	       "with --db: the checkpoint that lay beside it"),
 };
 
-/* /v1/audit/verify, with the anchor in its query. */
-static int verify_path(const char *anchor, char ret[HTTP_PATH_MAX], int *ret_status)
+/* Another program reads what somebody else may have written, in a confinement of its own. */
+static int verify_files(const struct invocation *in, const struct verify_chain_options *o)
 {
-	struct err e;
-	size_t digits = anchor ? strspn(anchor, "0123456789") : 0;
+	const char *argv[12];
+	int n = 0;
+
+	argv[n++] = "cordon-verify";
+	argv[n++] = "--db", argv[n++] = o->db;
+	argv[n++] = "--key", argv[n++] = o->key;
+	if (o->checkpoint)
+		argv[n++] = "--checkpoint", argv[n++] = o->checkpoint;
+	if (o->anchor)
+		argv[n++] = "--anchor", argv[n++] = o->anchor;
+	if (in->common.is_json)
+		argv[n++] = "--json";
+	argv[n] = NULL;
+	return cli_exec((char *const *)(uintptr_t)argv);
+}
+
+/* /v1/audit/verify, with the anchor in its query. */
+static int verify_path(const char *anchor, char ret[HTTP_PATH_MAX], struct err *e)
+{
+	struct audit_point p;
+	char head[DIGEST_HEX_MAX];
 
 	strcpy(ret, "/v1/audit/verify");
 	if (!anchor)
 		return 0;
-	if (digits == 0 || digits > 15 || anchor[digits] != ':' ||
-	    strspn(anchor + digits + 1, "0123456789abcdef") != 64 || anchor[digits + 65]) {
-		err_set(&e, EINVAL, "'--anchor' wants SEQ:HEAD, not '%.100s'", anchor);
-		*ret_status = cli_refuse_options(&e);
-		return 1;
-	}
-	snprintf(ret, HTTP_PATH_MAX, "/v1/audit/verify?sequence=%.*s&head=%s", (int)digits, anchor,
-		 anchor + digits + 1);
+	if (audit_anchor_read(anchor, &p, e) < 0)
+		return -e->code;
+	digest_hex(p.link, DIGEST_LEN, head);
+	snprintf(ret, HTTP_PATH_MAX, "/v1/audit/verify?sequence=%llu&head=%s",
+		 (unsigned long long)p.sequence, head);
 	return 0;
 }
 
-static int audit_verify(struct invocation *in)
+static int verify_plane(const struct invocation *in, const char *anchor)
 {
-	struct verify_chain_options o = { 0 };
 	auto_json json_t *answer = NULL;
 	char path[HTTP_PATH_MAX];
-	int status;
+	struct err e;
 
-	if (cli_options(in, verify_chain_rows, ARRAY_SIZE(verify_chain_rows), &o, &status) ||
-	    input_no_more(in, &status) || verify_path(o.anchor, path, &status))
-		return status;
-	status = cli_call(in, "GET", path, NULL, &answer);
+	if (verify_path(anchor, path, &e) < 0)
+		return cli_refuse_options(&e);
+	int status = cli_call(in, "GET", path, NULL, &answer);
 	if (status)
 		return status;
 	if (in->common.is_json)
@@ -132,6 +154,22 @@ static int audit_verify(struct invocation *in)
 	else
 		table_print_object(answer);
 	return json_is_true(json_object_get(answer, "ok")) ? 0 : STATUS_FAILED;
+}
+
+static int audit_verify(struct invocation *in)
+{
+	struct verify_chain_options o = { 0 };
+	struct err e;
+	int status;
+
+	if (cli_options(in, verify_chain_rows, ARRAY_SIZE(verify_chain_rows), &o, &status) ||
+	    input_no_more(in, &status))
+		return status;
+	if (!o.db != !o.key || (o.checkpoint && !o.db)) {
+		err_set(&e, EINVAL, "--db and --key go together, --checkpoint with them");
+		return cli_refuse_options(&e);
+	}
+	return o.db ? verify_files(in, &o) : verify_plane(in, o.anchor);
 }
 
 /* --- Export: every row as one line of JSON (A9) */
@@ -240,7 +278,8 @@ static int audit_export(struct invocation *in)
 const struct verb audit_verbs[] = {
 	{ "list", "(--org O | --all) [--after SEQ] [--limit N]", "show rows", audit_list, NULL,
 	  NULL },
-	{ "verify", "[--anchor SEQ:HEAD]", "check the chain", audit_verify, NULL, NULL },
+	{ "verify", "[--db FILE --key FILE [--checkpoint FILE]] [--anchor A]", "check the chain",
+	  audit_verify, NULL, NULL },
 	{ "export", "[--org O | --consumer NAME [--ack SEQ | --drop]]",
 	  "print rows as lines of JSON", audit_export, NULL, NULL },
 	{ 0 },

@@ -188,3 +188,20 @@ int confine_final(const struct confinement *c, const struct confine_as *as, uint
 	*ret_missing = missing;
 	return 0;
 }
+
+int confine_person(const struct confinement *c, uint32_t *ret_missing, struct err *e)
+{
+	const struct confine_as nobody = { .uid = CONFINE_NOBODY, .gid = CONFINE_NOBODY };
+	uint32_t missing = 0;
+
+	if (geteuid() == 0)
+		return confine_early(c, e) < 0 ? -e->code :
+						 confine_final(c, &nobody, ret_missing, e);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_set(e, errno, "confine: no_new_privs: %s", strerror(errno));
+	if (set_limits(c, &missing, e) < 0 || confine_landlock(c, &nobody, &missing, e) < 0 ||
+	    confine_seccomp(c, e) < 0)
+		return err_wrap(e, "confine");
+	*ret_missing = missing;
+	return 0;
+}

@@ -124,6 +124,14 @@ int confine_early(const struct confinement *c, struct err *e);
 int confine_final(const struct confinement *c, const struct confine_as *as, uint32_t *ret_missing,
 		  struct err *e);
 
+/*
+ * For a program that a person runs, in one stage, when all it needs is open: no
+ * way to more privilege, the table's limits, Landlock, seccomp. Root becomes
+ * CONFINE_NOBODY without a capability; anybody else stays who they are.
+ */
+enum { CONFINE_NOBODY = 65534 };
+int confine_person(const struct confinement *c, uint32_t *ret_missing, struct err *e);
+
 /* A name for bit number @bit (0..MISSING_COUNT-1). */
 const char *confine_missing_name(unsigned bit);
 

@@ -288,9 +288,9 @@ static int verify_open(struct ledger *l, struct err *e)
 /* A database that cannot even be opened is a verdict too. */
 static json_t *unreadable(const struct err *why)
 {
-	struct audit_result r = { .verdict = VERDICT_UNREADABLE };
+	struct audit_result r;
 
-	memcpy(r.text, why->msg, sizeof(r.text) - 1);
+	audit_result_unreadable(&r, why->msg);
 	return audit_result_json(&r);
 }
 

@@ -22,7 +22,7 @@ _cordon() {
 		fi
 	done
 	case $prev in
-	--root | --carrier | --stdin | --output | --environment | --store)
+	--root | --carrier | --stdin | --output | --environment | --store | --db | --key | --checkpoint | --anchor)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;

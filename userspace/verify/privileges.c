@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier's confinement, as a table. */
+#include "verify/privileges.h"
+
+#include <sys/resource.h>
+
+#include "base/scope.h"
+
+static const struct confine_limit limits[] = {
+	{ RLIMIT_AS, 1u << 30, "a database chooses the sizes of its values" },
+	{ RLIMIT_NOFILE, 16, "all files are open" },
+	{ RLIMIT_NPROC, 0, "no process, no thread" },
+};
+
+const struct confinement verify_confinement = {
+	.program = "cordon-verify",
+	.flags = CONFINE_NO_TCP,
+	.limits = limits,
+	.nlimits = ARRAY_SIZE(limits),
+};
