@@ -53,7 +53,7 @@ enum ledger_msg {
 	 *    receipt/ renders it, "intent"?: N of L_INTENT}
 	 * -> L_OK. The receipt is kept under (resourceId, commandId) and needs a commandId, and a
 	 * claimed command id (below) learns decision, termination and exit code. A row that was
-	 * kept before (same intent, or same resourceId and commandId with a receipt) is L_OK
+	 * kept before (same intent, or same resourceId, commandId and receipt) is L_OK
 	 * again and written once: resend freely after a ledger restart. A refused repetition
 	 * (command_replayed) is no such row: send it without a commandId.
 	 * L_ERROR "unavailable": not in the database (the disk is full, ...). It was spooled and

@@ -228,6 +228,24 @@ def receipts_are_kept_by_name_and_resending_writes_once():
 
 
 @test
+def a_receipt_that_somebody_put_there_swallows_no_row():
+    with Ledger() as l:
+        l.row(job="job-1", commandId="c1", receipt=receipt())
+        db = sqlite3.connect(l.db)
+        db.execute("INSERT INTO receipts SELECT jobId, 'c2', sequence, organizationId, userId,"
+                   " receipt, envelope FROM receipts")
+        db.execute("INSERT INTO receipts VALUES('job-1', 'c3', 9, 'x', 'y', 'x', NULL)")
+        db.commit()
+        db.close()
+        for command in ("c2", "c3"):
+            l.row(job="job-1", commandId=command, receipt=receipt(inputHash="9" * 64))
+        assert len(l.rows()) == 3 and l.verify()["ok"]
+        l.row(job="job-1", commandId="c1", receipt=receipt())  # the control: a true repetition
+        assert len(l.rows()) == 3
+        assert "receipt_conflict" in open(l.log).read()
+
+
+@test
 def a_command_id_is_claimed_once_also_after_a_restart():
     with Ledger() as l:
         name = {"jobId": "job-1", "commandId": "mine"}

@@ -16,7 +16,32 @@
 #include "ledger/rows.h"
 #include "policy/reason.h"
 
-/* @raw: the message as it came; the receipt is kept as it stands there. */
+/*
+ * Is the receipt kept under this name the very one that came now? Only then was
+ * the row written before. Another one was put there by somebody, and must not
+ * make a row go missing.
+ */
+static int is_kept_receipt(struct ledger *l, const struct row_message *m, const char *raw,
+			   struct err *e)
+{
+	const struct value v[] = { value_text(m->row.job), value_text(m->command_id) };
+	size_t len = m->receipt_to - m->receipt_from;
+	int rc = store_select(&l->store, ST_RECEIPT_GET, v, 2, e);
+
+	if (rc == 1) {
+		sqlite3_stmt *row = store_row(&l->store, ST_RECEIPT_GET);
+		const char *text = store_text(row, 0);
+		rc = text && (size_t)sqlite3_column_bytes(row, 0) == len &&
+		     !memcmp(text, raw + m->receipt_from, len);
+	}
+	store_done(&l->store, ST_RECEIPT_GET);
+	return rc;
+}
+
+/*
+ * @raw: the message as it came; the receipt is kept as it stands there. 1: go on
+ * with the row; 0: receipt and row had been written before.
+ */
 static int add_receipt(struct ledger *l, const struct row_message *m, const char *raw,
 		       struct err *e)
 {
@@ -29,7 +54,13 @@ static int add_receipt(struct ledger *l, const struct row_message *m, const char
 		{ VALUE_TEXT, m->receipt_to - m->receipt_from, raw + m->receipt_from },
 		value_text(m->envelope),
 	};
-	return store_run(&l->store, ST_RECEIPT_ADD, v, ARRAY_SIZE(v), e);
+	int rc = store_run(&l->store, ST_RECEIPT_ADD, v, ARRAY_SIZE(v), e);
+	if (rc != 0)
+		return rc;
+	rc = is_kept_receipt(l, m, raw, e);
+	if (rc == 0)
+		log_error("receipt_conflict", "another receipt is kept under the name of a command");
+	return rc < 0 ? rc : rc == 0;
 }
 
 /* A claimed name learns how its command ended; any other name is not kept. */
