@@ -57,21 +57,47 @@ static void put(struct text *t, const char *s, size_t n)
 	t->buf[t->len] = '\0';
 }
 
+/* How many bytes of @s stand for themselves in JSON. */
+static size_t plain_len(const char *s)
+{
+	size_t n = 0;
+
+	while ((unsigned char)s[n] >= 0x20 && s[n] != '"' && s[n] != '\\')
+		n++;
+	return n;
+}
+
 static void put_string(struct text *t, const char *s)
 {
 	char u[8];
 
 	put(t, "\"", 1);
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-		if (c == '"' || c == '\\')
+	for (;;) {
+		size_t n = plain_len(s);
+		put(t, s, n);
+		s += n;
+		if (!*s)
+			break;
+		if (*s == '"' || *s == '\\')
 			put(t, (char[]){ '\\', *s }, 2);
-		else if (c < 0x20)
-			put(t, u, (size_t)snprintf(u, sizeof(u), "\\u%04x", c));
 		else
-			put(t, s, 1);
+			put(t, u, (size_t)snprintf(u, sizeof(u), "\\u%04x", (unsigned char)*s));
+		s++;
 	}
 	put(t, "\"", 1);
+}
+
+/* @v is not negative. */
+static void put_number(struct text *t, int64_t v)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	put(t, digits + at, sizeof(digits) - at);
 }
 
 int audit_metadata_render(const struct audit_metadata *m, char *buf, size_t size)
@@ -87,7 +113,6 @@ int audit_metadata_render(const struct audit_metadata *m, char *buf, size_t size
 		{ NULL, m->wall_ms },	{ NULL, m->workspace_kb },
 	};
 	struct text t = { .buf = buf, .size = size };
-	char n[32];
 
 	for (size_t i = 0; i < AUDIT_METADATA_KEYS; i++) {
 		put(&t, i ? "," : "{", 1);
@@ -96,7 +121,7 @@ int audit_metadata_render(const struct audit_metadata *m, char *buf, size_t size
 		if (values[i].s)
 			put_string(&t, values[i].s);
 		else if (values[i].n >= 0)
-			put(&t, n, (size_t)snprintf(n, sizeof(n), "%lld", (long long)values[i].n));
+			put_number(&t, values[i].n);
 		else
 			put(&t, "null", 4);
 	}

@@ -207,16 +207,34 @@ static int admit_value(const struct scan_token *v, const struct key *k, void *re
 }
 
 /*
- * Exactly these keys. Those that are there are found once each; when they are
- * also as many as the object has, there is no other and none is doubled.
+ * The value of @name in the object at @at. The broker writes keys in the order
+ * of the tables, so it is mostly the member at *next, which then moves on.
+ */
+static const struct scan_token *find(const struct scan_token *tokens, unsigned at, unsigned *next,
+				     const char *name)
+{
+	const struct scan_token *key = &tokens[*next];
+
+	if (*next >= tokens[at].next || strcmp(key->s, name) != 0)
+		return scan_get(tokens, at, name);
+	*next = key[1].next;
+	return key + 1;
+}
+
+/*
+ * Exactly these keys. Those that are there are found at a member each; when they
+ * are also as many as the object has, there is no other and none is doubled.
  */
 static int admit_object(const struct scan_token *tokens, unsigned at, const struct key *keys,
 			size_t n, void *ret, const char *what, struct err *e)
 {
+	unsigned next = at + 1;
 	size_t found = 0;
 
+	if (tokens[at].kind != SCAN_OBJECT)
+		return err_set(e, EINVAL, "%s is not an object", what);
 	for (size_t i = 0; i < n; i++) {
-		const struct scan_token *v = scan_get(tokens, at, keys[i].name);
+		const struct scan_token *v = find(tokens, at, &next, keys[i].name);
 		if (!v && (keys[i].flags & KEY_OPTIONAL))
 			continue;
 		if (!v)

@@ -76,12 +76,15 @@ static bool is_admitted(const struct request *r)
 static int read_row(struct ledger *l, struct request *r, const char *json, size_t len,
 		    struct err *e)
 {
-	r->raw = strndup(json, len);
-	r->text = strndup(json, len);
-	if (!r->raw || !r->text)
-		return err_set(e, ENOMEM, "row: out of memory");
-	if (strlen(r->raw) != len)
+	if (memchr(json, '\0', len))
 		return err_set(e, EINVAL, "json: holds a NUL");
+	r->raw = malloc(2 * (len + 1));
+	if (!r->raw)
+		return err_set(e, ENOMEM, "row: out of memory");
+	r->text = r->raw + len + 1;
+	memcpy(r->raw, json, len);
+	memcpy(r->text, json, len);
+	r->raw[len] = r->text[len] = '\0';
 	if (admit_row_message(r->text, len, &r->row, e) < 0)
 		return -e->code;
 	r->is_suppressed = r->type == L_ROW &&
@@ -99,8 +102,7 @@ static int read_object(struct request *r, const char *json, size_t len, struct e
 
 static void forget(struct request *r)
 {
-	free(r->raw);
-	free(r->text);
+	free(r->raw); /* and text, its second half */
 	json_decref(r->body);
 	r->raw = r->text = NULL;
 	r->body = NULL;

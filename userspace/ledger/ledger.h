@@ -69,7 +69,7 @@ struct request {
 	int64_t time_us;
 	/* what it asks: a row message or a JSON object; neither: not admitted, see @why */
 	char *raw;		/* row message: as it came */
-	char *text;		/* row message: what @row borrows from */
+	char *text;		/* row message: what @row borrows from; within @raw's memory */
 	struct row_message row; /* row message */
 	json_t *body;
 	bool is_suppressed; /* decided once, before any attempt */
