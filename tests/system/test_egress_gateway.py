@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -752,6 +753,29 @@ def a_restarted_gateway_knows_no_token():
         equal(again.reason("echo.example:7"), "byte_quota_exceeded")
     finally:
         g.__exit__()
+
+
+WITHOUT_NAMES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import gateway_rig as rig
+with open("/etc/resolv.conf") as f:
+    assert not f.read()
+with rig.Gateway(resolver="") as g:
+    r = g.room()
+    print(r.reason("good.example:7"), r.reason(sys.argv[2] + ":7"), "no name resolves" in g.logged())
+"""
+
+
+@test
+def a_host_that_asks_nobody_has_a_gateway_without_names():
+    # a program of its own, in a mount namespace where the host's resolv.conf is empty
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-ec",
+         'mount --bind /dev/null "$(readlink -f /etc/resolv.conf)"; exec "$@"', "sh",
+         sys.executable, "-c", WITHOUT_NAMES, os.path.dirname(rig.__file__), ECHO],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    equal(done.stdout.decode().split(), ["destination_blocked", "allowed", "True"], done.stderr)
 
 
 @test

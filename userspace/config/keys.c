@@ -133,7 +133,7 @@ static const struct config_key keys[] = {
 	{ "gateway.resolver", CONFIG_TEXT, FIELD(gateway_resolver), 0, 0, NULL, "",
 	  FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
 	  "ADDRESS or ADDRESS:PORT of the DNS server that names are asked from. Empty: the first "
-	  "nameserver of /etc/resolv.conf." },
+	  "nameserver of /etc/resolv.conf; where that names none, no name resolves." },
 	{ "gateway.protected", CONFIG_TEXT, FIELD(gateway_protected), 0, 0, NULL, "",
 	  FOR_WORKER | FOR_GATEWAY | AT_START_ONLY,
 	  "ADDRESS or ADDRESS/BITS, separated by blanks: never reached, beyond the built-in list and "

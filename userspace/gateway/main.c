@@ -54,7 +54,10 @@ static int read_rules(struct gateway *g, const struct config *c, struct err *e)
 			       c->gateway_address);
 	resolver_server(g->resolver, &resolver, &port);
 	rules_add_never(&g->rules, &self);
-	rules_add_never(&g->rules, &resolver);
+	if (resolver.family)
+		rules_add_never(&g->rules, &resolver);
+	else
+		log_error("resolver", "error=\"no nameserver in /etc/resolv.conf: no name resolves\"");
 	if (!rules_add_ranges(&g->rules, c->gateway_protected, &f))
 		return fault_in("gateway.protected", &f, e);
 	if (!rules_add_exceptions(&g->rules, c->gateway_exceptions, &f))

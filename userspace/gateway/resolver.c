@@ -112,19 +112,24 @@ static void turn(void *ctx)
 
 /* --- Opening */
 
-/* Who is asked: as configured, else what the host itself asks. */
+/*
+ * Who is asked: as configured, else what the host itself asks. A host that asks
+ * nobody has a gateway that resolves no name; addresses still work.
+ */
 static int find_server(struct resolver *r, const char *setting, struct err *e)
 {
 	autofree char *text = NULL;
+	struct err ignored;
 	size_t len;
 
-	if (!*setting &&
-	    fd_read_file(AT_FDCWD, "/etc/resolv.conf", RESOLV_CONF_MAX, &text, &len, e) < 0)
-		return -e->code;
+	if (!*setting)
+		fd_read_file(AT_FDCWD, "/etc/resolv.conf", RESOLV_CONF_MAX, &text, &len, &ignored);
 	if (rules_resolver(setting, text ? text : "", &r->address, &r->port))
 		return 0;
-	return *setting ? err_set(e, EINVAL, "gateway.resolver: \"%s\" is no address", setting)
-			: err_set(e, ENOENT, "gateway.resolver: no nameserver in /etc/resolv.conf");
+	if (*setting)
+		return err_set(e, EINVAL, "gateway.resolver: \"%s\" is no address", setting);
+	r->address.family = 0;
+	return 0;
 }
 
 static int set_server(struct resolver *r, struct err *e)
@@ -134,6 +139,8 @@ static int set_server(struct resolver *r, struct err *e)
 					    .tcp_port = r->port };
 	int rc;
 
+	if (!r->address.family)
+		return 0;
 	memcpy(&node.addr, r->address.bytes, r->address.family == 4 ? 4 : 16);
 	rc = ares_set_servers_ports(r->channel, &node);
 	return rc == ARES_SUCCESS ? 0 : err_set(e, EINVAL, "resolver: %s", ares_strerror(rc));
@@ -214,7 +221,7 @@ static void on_answer(void *ctx, int status, int timeouts, unsigned char *buf, i
 struct lookup *resolver_ask(struct resolver *r, const char *name, enum dns_type type,
 			    lookup_done done, void *ctx)
 {
-	struct lookup *k = calloc(1, sizeof(*k));
+	struct lookup *k = r->address.family ? calloc(1, sizeof(*k)) : NULL;
 
 	if (!k) {
 		done(ctx, -1, NULL);

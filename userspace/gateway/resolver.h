@@ -25,7 +25,7 @@ typedef void (*lookup_done)(void *ctx, int count, struct address *list);
 int resolver_open(struct loop *l, const char *server, struct resolver **ret, struct err *e);
 void resolver_free(struct resolver *r);
 
-/* Who is asked. */
+/* Who is asked; family 0: nobody, and no name resolves. */
 void resolver_server(const struct resolver *r, struct address *ret_address, uint16_t *ret_port);
 
 /*

@@ -68,13 +68,15 @@ static int open_ring(struct egress *g, int gateway_fd, const char *pin_dir, cons
 	autofree char *conf = NULL;
 	struct address resolver;
 	struct rules_fault f;
+	struct err ignored;
 	uint16_t port;
 	size_t len;
+	bool has_resolver;
 
-	if (!*c->gateway_resolver &&
-	    fd_read_file(AT_FDCWD, "/etc/resolv.conf", RESOLV_CONF_MAX, &conf, &len, e) < 0)
-		return -e->code;
-	if (!rules_resolver(c->gateway_resolver, conf ? conf : "", &resolver, &port))
+	if (!*c->gateway_resolver)
+		fd_read_file(AT_FDCWD, "/etc/resolv.conf", RESOLV_CONF_MAX, &conf, &len, &ignored);
+	has_resolver = rules_resolver(c->gateway_resolver, conf ? conf : "", &resolver, &port);
+	if (!has_resolver && *c->gateway_resolver)
 		return err_set(e, EINVAL, "gateway.resolver: no address");
 	if (!rules_add_ranges(&rules, c->gateway_protected, &f))
 		return err_set(e, EINVAL, "gateway.protected: \"%.*s\"", (int)f.len, f.at);
@@ -82,8 +84,8 @@ static int open_ring(struct egress *g, int gateway_fd, const char *pin_dir, cons
 		return err_set(e, EINVAL, "gateway.exceptions: \"%.*s\"", (int)f.len, f.at);
 	if (read_own(&rules, e) < 0)
 		return -e->code;
-	return egress_kernel_open_ring(g->kernel, gateway_fd, pin_dir, &resolver, 1, port, &rules,
-				       e);
+	return egress_kernel_open_ring(g->kernel, gateway_fd, pin_dir, &resolver, has_resolver, port,
+				       &rules, e);
 }
 
 int egress_open(int jobs_fd, int gateway_fd, const char *pin_dir, const struct config *c,
