@@ -42,19 +42,25 @@ struct {
 	__uint(max_entries, 64 * 1024);
 } events SEC(".maps");
 
-/* Says once per command that its token has met its budget; a full ring tries again. */
+/*
+ * Says once per command that its token has met its budget. A full ring is
+ * counted and tried again by the next packet; nothing passes meanwhile.
+ */
 static __always_inline void report_over(struct egress_slot *slot, __u64 id)
 {
 	struct egress_event *ev;
 
-	if (slot->is_over)
+	slot->is_over = 1;
+	if (slot->is_told)
 		return;
 	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
-	if (!ev)
+	if (!ev) {
+		__sync_fetch_and_add(&slot->lost, 1);
 		return;
+	}
 	ev->cgroup_id = id;
 	bpf_ringbuf_submit(ev, 0);
-	slot->is_over = 1;
+	slot->is_told = 1;
 }
 
 /* fetch_add first and undo: two packets at once can never both pass the last byte. */
@@ -67,7 +73,7 @@ static __always_inline int charge(const struct egress_slot *slot, __u64 len)
 	if (!index || !token)
 		return 0;
 	old = __sync_fetch_and_add(&token->used, len);
-	if (old + len <= token->budget)
+	if (egress_fits(old, len, token->budget))
 		return 1;
 	__sync_fetch_and_add(&token->used, -len);
 	return 0;
@@ -79,6 +85,7 @@ struct packet {
 	__u16 port; /* the remote end's; TCP only */
 	__u8 protocol;
 	__u8 flags; /* of TCP */
+	__u32 seq;  /* likewise */
 };
 
 #define TCP_BYTES 14 /* up to and with the flags */
@@ -87,6 +94,7 @@ static __always_inline void take_tcp(struct packet *p, const __u8 *tcp, int is_o
 {
 	p->port = is_out ? tcp[2] << 8 | tcp[3] : tcp[0] << 8 | tcp[1];
 	p->flags = tcp[13];
+	p->seq = address_be32(tcp + 4);
 }
 
 static __always_inline void take_ip(struct packet *p, const struct iphdr *ip, int is_out)
@@ -134,6 +142,23 @@ static __always_inline int is_loopback6(struct __sk_buff *skb, int is_out)
 	       address6_loopback((const __u8 *)(is_out ? &ip6.daddr : &ip6.saddr));
 }
 
+/*
+ * What a sandbox's TCP sends a second time passes the meter twice and the
+ * gateway's books once (E16). Packets without payload are too small to matter.
+ */
+static __always_inline void note_again(struct __sk_buff *skb, struct egress_slot *slot, __u32 seq)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tcp;
+
+	if (skb->len <= EGRESS_HEADERS_MAX || !sk)
+		return;
+	sk = bpf_sk_fullsock(sk);
+	tcp = sk ? bpf_tcp_sock(sk) : NULL;
+	if (tcp && egress_is_again(seq, tcp->snd_nxt))
+		__sync_fetch_and_add(&slot->again, skb->len);
+}
+
 static __always_inline int through_door(struct __sk_buff *skb, struct egress_slot *slot, __u64 id,
 					const struct packet *p, int is_out)
 {
@@ -146,6 +171,8 @@ static __always_inline int through_door(struct __sk_buff *skb, struct egress_slo
 	}
 	__sync_fetch_and_add(is_out ? &slot->out.bytes : &slot->in.bytes, skb->len);
 	__sync_fetch_and_add(is_out ? &slot->out.packets : &slot->in.packets, 1);
+	if (is_out)
+		note_again(skb, slot, p->seq);
 	return 1;
 }
 

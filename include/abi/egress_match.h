@@ -30,6 +30,18 @@ ADDRESS_INLINE int egress_reach_gateway(__u32 remote, __u16 port, __u8 protocol,
 	       (port == slot->ports[0] || port == slot->ports[1]);
 }
 
+/* May @len more bytes pass when @used have? Holds at the end of 64 bits too. */
+ADDRESS_INLINE int egress_fits(__u64 used, __u64 len, __u64 budget)
+{
+	return used <= budget && len <= budget - used;
+}
+
+/* Is what begins at @seq sent again, when @snd_nxt is what comes next? New data begins there. */
+ADDRESS_INLINE int egress_is_again(__u32 seq, __u32 snd_nxt)
+{
+	return (__s32)(seq - snd_nxt) < 0;
+}
+
 /* Socket kinds a sandbox may make: TCP and UDP, nothing that is routed otherwise. */
 ADDRESS_INLINE int egress_socket_allowed(__u32 family, __u32 type, __u32 protocol)
 {

@@ -14,6 +14,7 @@
 #define EGRESS_SLOTS_MAX 4096
 #define EGRESS_TOKENS_MAX 1024 /* at one time: those of running commands */
 #define EGRESS_PORTS 2
+#define EGRESS_HEADERS_MAX 120 /* bytes of IP and TCP headers a packet, at most */
 
 /*
  * IP packets with their headers. The two directions are counted on different
@@ -34,9 +35,13 @@ struct egress_slot {
 	__u32 token;	/* index into `tokens`; 0 is never one */
 	__u32 gateway;	/* IPv4 */
 	__u16 ports[EGRESS_PORTS]; /* 0: none */
-	__u32 is_over;	/* the ceiling has refused something; reported once */
+	__u32 is_over;	/* the ceiling has refused something */
 	__u64 denied; /* packets, connects, binds and sockets refused */
-	__u64 pad[5];
+	__u64 lost;   /* times that `events` was too full to take the news of it */
+	__u64 again;  /* bytes of `out` that TCP had sent before */
+	__u32 is_told; /* `events` has taken the news: once is enough */
+	__u32 pad0;
+	__u64 pad[2];
 	struct egress_count out; /* from the sandbox */
 	struct egress_count in;
 };

@@ -156,6 +156,8 @@ struct w_done {
 	uint64_t egress_out_bytes, egress_in_bytes, egress_packets;
 	uint64_t egress_denied; /* packets and calls refused */
 	uint64_t egress_used;	/* of the token, over all its commands */
+	uint64_t egress_lost;	/* events the kernel could not deliver */
+	uint64_t egress_again;	/* bytes of egress_out_bytes that were sent before */
 };
 
 struct w_fail {

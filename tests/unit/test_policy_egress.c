@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/egress_match.h"
 #include "base/scope.h"
 #include "policy/egress.h"
 
@@ -235,6 +236,32 @@ static void meters_agree_within_headers(void **state)
 	assert_false(egress_meters_agree(1000 + 1200 + 5001, 10, 1000, 5000));
 }
 
+static void bytes_fit_or_not_up_to_the_last_bit(void **state)
+{
+	const uint64_t top = UINT64_MAX;
+
+	(void)state;
+	assert_true(egress_fits(0, 10, 10));
+	assert_false(egress_fits(1, 10, 10));
+	assert_true(egress_fits(1ull << 32, 1, (1ull << 32) + 1));
+	assert_false(egress_fits(1ull << 32, 2, (1ull << 32) + 1));
+	/* A sum that wraps is more than any budget. */
+	assert_false(egress_fits(top - 5, 10, top));
+	assert_false(egress_fits(top - 5, 10, 100));
+	assert_false(egress_fits(10, top, top));
+	assert_true(egress_fits(0, top, top));
+	assert_false(egress_fits(0, 1, 0));
+}
+
+static void what_lies_before_the_next_byte_was_sent_before(void **state)
+{
+	(void)state;
+	assert_false(egress_is_again(1000, 1000));
+	assert_true(egress_is_again(999, 1000));
+	assert_true(egress_is_again(0xfffffff0u, 10)); /* round the end of sequence numbers */
+	assert_false(egress_is_again(10, 0xfffffff0u));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +274,8 @@ int main(void)
 		cmocka_unit_test(tokens_have_a_shape),
 		cmocka_unit_test(the_kernel_budget_lies_behind_the_ceiling),
 		cmocka_unit_test(meters_agree_within_headers),
+		cmocka_unit_test(bytes_fit_or_not_up_to_the_last_bit),
+		cmocka_unit_test(what_lies_before_the_next_byte_was_sent_before),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

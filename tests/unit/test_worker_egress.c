@@ -417,7 +417,7 @@ static void mapped_addresses_obey_the_same_rule(void **state)
 
 /* --- Counting */
 
-enum { BULK = 8 << 20 };
+enum { BULK = 8 << 20, EVENTS_FIT = 64 * 1024 / 16 };
 
 static int carry_bulk(struct tunnel *x)
 {
@@ -459,6 +459,17 @@ static int run_into_ceiling(struct tunnel *x)
 	return try_connect(GATEWAY, 3128) == EPERM ? 0 : 3;
 }
 
+/* Not even a SYN passes. */
+static int run_into_wall(struct tunnel *x)
+{
+	struct sockaddr_in a = at4(GATEWAY, 3128);
+	struct pollfd p = { .events = POLLOUT };
+
+	(void)x;
+	p.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	return connect(p.fd, (struct sockaddr *)&a, sizeof(a)) == 0 || poll(&p, 1, 100) != 0;
+}
+
 static uint64_t over_id;
 
 static void note_over(void *ctx, uint64_t id)
@@ -485,6 +496,97 @@ static void the_ceiling_is_never_overshot_and_said_once(void **state)
 	over_id = 0;
 	egress_kernel_events_read(t.k, note_over, NULL);
 	assert_int_equal(over_id, 0);
+}
+
+/* One refused SYN an event: more than the ring holds, with nobody reading. */
+static int many_events(struct tunnel *x)
+{
+	struct sockaddr_in a = at4(GATEWAY, 3128);
+	struct egress_slot s;
+	struct err e;
+
+	(void)x;
+	for (int i = 0; i < EVENTS_FIT + 50; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+			return 1;
+		close(fd);
+		if (egress_kernel_slot_take(t.k, t.id, &s, &e) < 0 ||
+		    egress_kernel_slot_add(t.k, t.id, 1, GATEWAY, ports, &e) < 0)
+			return 2;
+		if (!s.is_over || s.out.bytes)
+			return 3; /* whatever became of the event: nothing has passed */
+		if (s.lost ? s.is_told || i < EVENTS_FIT / 2 : !s.is_told)
+			return 4;
+		if (i == EVENTS_FIT + 49 && !s.lost)
+			return 5;
+	}
+	return 0;
+}
+
+static int events_read;
+
+static void count_over(void *ctx, uint64_t id)
+{
+	(void)ctx, (void)id;
+	events_read++;
+}
+
+static void a_full_ring_is_counted_and_nothing_passes(void **state)
+{
+	(void)state;
+	NEEDS_ROOT();
+	open_door(10); /* less than a SYN, more than nothing: connect is let try */
+	assert_int_equal(in_slot_with_door(t.slot, many_events), 0);
+	shut_door();
+	egress_kernel_events_read(t.k, count_over, NULL);
+	assert_in_range(events_read, EVENTS_FIT / 2, EVENTS_FIT);
+	/* The control: with room in the ring the news is told again. */
+	open_door(10);
+	assert_int_equal(in_slot_with_door(t.slot, run_into_wall), 0);
+	struct egress_slot s = shut_door();
+	assert_true(s.is_told && !s.lost);
+	events_read = 0;
+	egress_kernel_events_read(t.k, count_over, NULL);
+	assert_int_equal(events_read, 1);
+}
+
+static void a_full_map_opens_no_door_and_shuts_none(void **state)
+{
+	struct egress_slot s;
+	struct err e = { 0 };
+	uint64_t n = 0;
+	int rc = 0;
+
+	(void)state;
+	NEEDS_ROOT();
+	open_door(UINT64_MAX);
+	while (n <= EGRESS_SLOTS_MAX &&
+	       (rc = egress_kernel_slot_add(t.k, UINT64_MAX - n, 1, GATEWAY, ports, &e)) == 0)
+		n++;
+	assert_int_equal(rc, -E2BIG);
+	assert_int_equal(n, EGRESS_SLOTS_MAX - 1);
+	assert_non_null(strstr(e.msg, "slot's door"));
+	assert_int_equal(in_slot_with_door(t.slot, carry_bulk), 0); /* no entry was given up for another */
+	while (n-- > 0)
+		assert_int_equal(egress_kernel_slot_take(t.k, UINT64_MAX - n, &s, &e), 0);
+	assert_true(shut_door().out.bytes >= BULK);
+}
+
+static void a_token_counts_beyond_32_bits_and_stops_at_the_end_of_64(void **state)
+{
+	(void)state;
+	NEEDS_ROOT();
+	open_door(UINT64_MAX);
+	egress_kernel_token_set(t.k, 1, UINT64_MAX, UINT32_MAX - 1000);
+	assert_int_equal(in_slot_with_door(t.slot, carry_bulk), 0);
+	assert_true(egress_kernel_token_used(t.k, 1) > UINT32_MAX + (uint64_t)BULK - 1000);
+	shut_door();
+	/* Nothing wraps round to a fresh budget. */
+	open_door(UINT64_MAX - 1);
+	egress_kernel_token_set(t.k, 1, UINT64_MAX - 1, UINT64_MAX - 30);
+	assert_int_equal(in_slot_with_door(t.slot, run_into_wall), 0);
+	assert_int_equal(shut_door().out.bytes, 0);
 }
 
 static int destroyed_promptly(struct tunnel *x)
@@ -847,6 +949,9 @@ int main(void)
 		cmocka_unit_test(packets_are_counted_as_they_are),
 		cmocka_unit_test(a_child_cgroup_is_judged_as_its_slot),
 		cmocka_unit_test(the_ceiling_is_never_overshot_and_said_once),
+		cmocka_unit_test(a_full_ring_is_counted_and_nothing_passes),
+		cmocka_unit_test(a_full_map_opens_no_door_and_shuts_none),
+		cmocka_unit_test(a_token_counts_beyond_32_bits_and_stops_at_the_end_of_64),
 		cmocka_unit_test(open_connections_end_with_an_error_at_once),
 		cmocka_unit_test(enforcement_outlives_its_loader),
 		cmocka_unit_test(a_second_loader_takes_over),

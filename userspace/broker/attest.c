@@ -73,6 +73,7 @@ char *attest(const struct command *c, const struct receipt *receipt)
 		.memory_peak_bytes = c->done.memory_peak_bytes,
 		.kernel_bytes = c->egress.kernel_bytes,
 		.gateway_bytes = c->egress.gateway_bytes,
+		.lost_events = c->done.egress_lost,
 		.skills = skills,
 		.skills_lookups = c->skills_files,
 		.skills_served_bytes = c->skills_bytes,

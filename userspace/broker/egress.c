@@ -231,6 +231,7 @@ static void compare_meters(struct command *c, uint64_t slack)
 
 	if (c->done.termination == TERMINATION_WORKER_ERROR || !c->has_done)
 		return; /* the kernel's half is lost with the worker */
+	slack += g->resent_bytes;
 	if (egress_meters_agree(g->kernel_bytes, c->done.egress_packets, g->gateway_bytes, slack))
 		return;
 	g->is_suspect = true;
@@ -287,6 +288,7 @@ void egress_unregister(struct command *c)
 		return;
 	g->is_registered = false;
 	g->kernel_bytes = c->done.egress_out_bytes + c->done.egress_in_bytes;
+	g->resent_bytes = c->done.egress_again;
 	if (c->job && c->done.egress_used > c->job->egress.kernel_used)
 		c->job->egress.kernel_used = c->done.egress_used;
 	g->is_counting = gateway_unregister(&b->gateway, &g->call, &counting, c->slot) == 0;
@@ -342,6 +344,8 @@ json_t *egress_to_json(const struct egress_grant *g)
 				      : json_null(),
 			      "denied", denied_to_json(g));
 
+	if (o && g->resent_bytes)
+		json_object_set_new(o, "resentBytes", json_integer((json_int_t)g->resent_bytes));
 	if (o && g->is_suspect)
 		json_object_set_new(o, "suspectedBypass", json_true());
 	return o;

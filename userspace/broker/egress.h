@@ -32,6 +32,7 @@ struct egress_grant {
 	bool is_registered, is_counting;
 	bool has_gateway_bytes, is_suspect; /* the meters disagree */
 	uint64_t kernel_bytes, gateway_bytes;
+	uint64_t resent_bytes; /* of the kernel's: TCP sent them more than once */
 	struct g_denied *denied;
 	uint32_t ndenied;
 	struct gateway_call call;

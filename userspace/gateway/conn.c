@@ -96,6 +96,7 @@ void conn_count_wire(struct room *room, int fd, bool reset)
 	room->wire_bytes += info.tcpi_bytes_acked + info.tcpi_bytes_received;
 	if (info.tcpi_bytes_sent > info.tcpi_bytes_acked)
 		room->wire_slack += info.tcpi_bytes_sent - info.tcpi_bytes_acked;
+	room->wire_slack += info.tcpi_notsent_bytes; /* the kernel goes on sending after a close */
 	if (reset || info.tcpi_state == TCP_CLOSED)
 		room->wire_slack += EGRESS_CUT_SLACK;
 }

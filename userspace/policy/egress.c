@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "abi/egress_types.h"
+
 static const char *const tiers[EGRESS_TIER_COUNT] = {
 	[EGRESS_TIER_NONE] = "none",
 	[EGRESS_TIER_ALLOWLIST] = "allowlist",
@@ -269,8 +271,6 @@ uint64_t egress_kernel_budget(uint64_t max_bytes)
 bool egress_meters_agree(uint64_t kernel_bytes, uint64_t kernel_packets, uint64_t gateway_bytes,
 			 uint64_t slack)
 {
-	enum { HEADERS_MAX = 120 };
-
 	return kernel_bytes >= gateway_bytes &&
-	       kernel_bytes - gateway_bytes <= kernel_packets * HEADERS_MAX + slack;
+	       kernel_bytes - gateway_bytes <= kernel_packets * EGRESS_HEADERS_MAX + slack;
 }

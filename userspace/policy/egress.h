@@ -133,7 +133,7 @@ enum { EGRESS_CUT_SLACK = 256 << 10 };
  * E16: do the two meters agree? The kernel counts packets, the gateway what was
  * acknowledged on its sockets on the job's side. The known overhead: at most 120
  * bytes of headers a packet, and @slack, bytes that were sent and never read
- * because a connection was cut.
+ * because a connection was cut, or sent more than once.
  */
 bool egress_meters_agree(uint64_t kernel_bytes, uint64_t kernel_packets, uint64_t gateway_bytes,
 			 uint64_t slack);

@@ -292,6 +292,8 @@ void egress_end(struct egress *g, uint64_t cgroup_id, uint64_t token, struct w_d
 	done->egress_in_bytes = counts.in.bytes;
 	done->egress_packets = counts.out.packets + counts.in.packets;
 	done->egress_denied = counts.denied;
+	done->egress_lost = counts.lost;
+	done->egress_again = counts.again;
 	if (!token || !index)
 		return;
 	done->egress_used = egress_kernel_token_used(g->kernel, index);
