@@ -51,6 +51,8 @@ int main(int argc, char **argv)
 		if (fork() == 0) {
 			if (n >= 1)
 				setsid();
+			/* A group that is orphaned while one of it is stopped is hung up. */
+			signal(SIGHUP, SIG_IGN);
 			if (n >= 2 && fork() != 0)
 				_exit(0);
 			if (n >= 4)

@@ -29,6 +29,7 @@ enum {
 	START_LIMIT_MS = 10000, /* for a launcher to answer at all */
 	FINISH_STEP_MS = 1,
 	POOL_RETRY_MS = 1000,
+	QUIET_MS = 15,
 	EVENTS = 32,
 };
 
@@ -138,7 +139,8 @@ static bool can_give_gateway_slots(const struct loop *l)
 	return l->maker.egress && egress_has_gateway(l->maker.egress);
 }
 
-static bool is_short_of(const struct loop *l, enum net_kind net)
+/* Slots of a kind that nobody has asked for yet. */
+static unsigned spare(const struct loop *l, enum net_kind net)
 {
 	unsigned have = 0;
 
@@ -146,22 +148,55 @@ static bool is_short_of(const struct loop *l, enum net_kind net)
 		have += l->slots[i].shape.net == net &&
 			(l->slots[i].state == SLOT_WARM ||
 			 (l->slots[i].state == SLOT_BUILDING && !l->wanted_req[i]));
-	return have < l->pool;
+	return have;
 }
 
-/* The kind of slot the pool lacks, 0: none. */
-static uint32_t pool_lacks(const struct loop *l)
+/* A command is between its slot and its exec: whoever asked for it waits for this thread. */
+static bool is_launching(const struct loop *l)
 {
-	if (l->is_stopping || l->pool == 0 || now_ns(CLOCK_MONOTONIC) < l->pool_retry_ns)
-		return 0;
+	for (unsigned i = 0; i < l->used; i++)
+		if (l->slots[i].state == SLOT_TAKEN || l->slots[i].state == SLOT_STARTING)
+			return true;
+	return false;
+}
+
+/*
+ * When the pool is to get a slot of a kind; UINT64_MAX: not now. A clone blocks this thread for a
+ * millisecond and the new slot takes time from the commands that run. So a pool that is half full
+ * waits for a quiet moment, one below that for commands to have started, an empty one for nothing.
+ */
+static uint64_t refill_ns(const struct loop *l, enum net_kind net)
+{
+	unsigned have = spare(l, net);
+
+	if (have >= l->pool)
+		return UINT64_MAX;
+	if (have == 0)
+		return l->pool_retry_ns;
+	if (is_launching(l))
+		return UINT64_MAX; /* its next event comes back here */
+	uint64_t due = have * 2 < l->pool ? 0 : l->event_ns + QUIET_MS * 1000000ull;
+	return due > l->pool_retry_ns ? due : l->pool_retry_ns;
+}
+
+/* The kind of slot the pool is to get next, and when. */
+static uint64_t pool_lacks(const struct loop *l, enum net_kind *ret)
+{
+	uint64_t none, gateway;
+
+	*ret = NET_NONE;
+	if (l->is_stopping || l->pool == 0)
+		return UINT64_MAX;
 	/* In this order: gateway slots that cannot be made must not starve the others. */
-	if (is_short_of(l, NET_NONE))
-		return NET_NONE;
-	return can_give_gateway_slots(l) && is_short_of(l, NET_GATEWAY) ? NET_GATEWAY : 0;
+	none = refill_ns(l, NET_NONE);
+	gateway = can_give_gateway_slots(l) ? refill_ns(l, NET_GATEWAY) : UINT64_MAX;
+	if (gateway < none)
+		*ret = NET_GATEWAY;
+	return gateway < none ? gateway : none;
 }
 
 /* One slot a turn, when nothing else is to be done. */
-static void fill_pool(struct loop *l, uint32_t net)
+static void fill_pool(struct loop *l, enum net_kind net)
 {
 	struct err e;
 	struct image *im = images_get(&l->images, "", &e);
@@ -510,6 +545,21 @@ static void on_deadline(struct slot *s)
 	slot_kill(s);
 }
 
+/* As epoll_wait takes it: whole milliseconds, rounded up; -1: never. */
+static int ms_until(uint64_t ns)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (ns == UINT64_MAX)
+		return -1;
+	return ns <= now ? 0 : (int)((ns - now + 999999) / 1000000);
+}
+
+static int sooner(int a_ms, int b_ms)
+{
+	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 /* Deadlines passed, ends finished; gives the milliseconds until the next turn is due. */
 static int turn(struct loop *l)
 {
@@ -533,9 +583,7 @@ static int turn(struct loop *l)
 			next = s->deadline_ns;
 		}
 	}
-	if (next == UINT64_MAX)
-		return -1;
-	return (int)((next - now + 999999) / 1000000);
+	return ms_until(next);
 }
 
 /* --- the loop ------------------------------------------------------------- */
@@ -656,11 +704,13 @@ int loop_run(struct loop *l, struct err *e)
 	     watch(l, egress_events_fd(l->maker.egress), FROM_EGRESS, 0, e) < 0))
 		return -e->code;
 	while (rc == 0) {
-		int timeout = turn(l);
-		uint32_t lacks = pool_lacks(l);
-		int n = epoll_wait(l->epoll_fd, events, EVENTS, lacks ? 0 : timeout);
-		if (n == 0 && lacks)
-			fill_pool(l, lacks);
+		enum net_kind net;
+		int timeout = sooner(turn(l), ms_until(pool_lacks(l, &net)));
+		int n = epoll_wait(l->epoll_fd, events, EVENTS, timeout);
+		if (n > 0)
+			l->event_ns = now_ns(CLOCK_MONOTONIC);
+		else if (n == 0 && ms_until(pool_lacks(l, &net)) == 0)
+			fill_pool(l, net);
 		if (n < 0 && errno != EINTR)
 			rc = err_set(e, errno, "epoll: %s", strerror(errno));
 		for (int i = 0; i < n && rc == 0; i++)

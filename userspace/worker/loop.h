@@ -28,6 +28,7 @@ struct loop {
 	uint32_t guards, guards_missing;
 	uint64_t next_slot;
 	uint64_t pool_retry_ns; /* after a failed build: not before */
+	uint64_t event_ns;	/* the last time anything happened */
 	bool is_stopping;
 	unsigned used; /* slots[] beyond it are all free */
 	struct slot slots[SLOTS_MAX];
