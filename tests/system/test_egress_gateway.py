@@ -158,7 +158,13 @@ SPELLINGS = """127.0.0.1 127.1 127.0.1 127.1.1.1 0 0.0.0.0 2130706433 0x7f000001
 127.0.0.1@good.example good.example@127.0.0.1 127%2e0%2e0%2e1 %31%32%37.0.0.1 127.0.0.1%00
 localhost%00.good.example good.example%00 *.good.example .good.example good..example
 http://good.example good.example/ good.example?x good.example#x good.exa_mple\\ 127.0.0.1\\@good
-""".split()
+0x7f.0.0.1 0177.1 127.000.000.001 0000127.0.0.1 00.0.0.0 0x0a.0.0.1 0xC0A80001 0300.0250.0.1 172.16.1
+172.1048577 169.16689662 192.11010049 127.0.0.1%09 127.0.0.256 1.2.3.4.5 127..1 good%2eexample
+xn--bcher-kva.example [::ffff:0a00:1] [0::1] [::0001] [::1.2.3.4.5] [1::2::3] [:::1] [::1%251] [::g]
+[::ffff:127.0.0.1%25lo] [::ffff:0x7f000001] [::ffff:127.1] [64:ff9b::c0a8:1] [2002:c0a8:1::]
+[2002:7f00:1:1::1] [2001:0:a00:1::] [::192.168.0.1] [::ffff:0:10.0.0.1] [fe80::5efe:10.0.0.1]
+[2606:4700::5efe:a00:1] [ff01::1] [fd12:3456:789a::1] [feb0::1] [00000::1] [1:2:3:4:5:6:7:8:9]
+""".split() + ["a" * 64 + ".example", "a." * 127 + "aa", "a" * 300, ".".join(["a" * 63] * 4)]
 UNICODE = ["\uff11\uff12\uff17.0.0.1", "127\u30020\u30020\u30021", "127\uff0e0\uff0e0\uff0e1",
            "\u2460\u2461\u2466.0.0.1", "loc\u00adalhost", "b\u00fccher.example", "\u24d6ood.example",
            "good\u200b.example", "\ufeffgood.example", "127.0.0.\u0661"]
@@ -322,6 +328,7 @@ def smuggles(r):
     def post(fields, body=b"0\r\n\r\n", line="POST %s HTTP/1.1" % url, host="Host: good.example\r\n"):
         return ("%s\r\n%s%s%s\r\n" % (line, host, c, fields)).encode("latin-1") + body
 
+    yield "CL 0 and TE", post("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n")
     yield "CL and TE", post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
     yield "TE and CL", post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n")
     yield "two CLs", post("Content-Length: 5\r\nContent-Length: 6\r\n")

@@ -292,7 +292,7 @@ def slot_of(p, marker):
 @contextlib.contextmanager
 def child_cgroup(p, marker, *options):
     """A directory inside the running slot of a command of its own."""
-    c = p.popen("run", *options, "-c", ": %s; sleep 300" % marker, stdout=-3, stderr=-3)
+    c = p.popen("run", *options, "-c", "sleep 300; : %s" % marker, stdout=-3, stderr=-3)
     child = None
     try:
         child = slot_of(p, marker) + "/child"

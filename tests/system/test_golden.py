@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The mount table and the environment of a sandbox against their golden files.
+"""The mount table, the environment and the packet filter of a sandbox against their golden files.
 
 `make golden` (GOLDEN_WRITE=1) writes the files anew; the difference is then for
 a reviewer to read. What differs from run to run or host to host (ids, device
@@ -12,8 +12,8 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from cordon import TOP, Plane, Skip, equal, main, test
-from hostile import Box
+from cordon import TOP, Plane, Skip, equal, eventually, main, run, test
+from hostile import Box, cmdline
 
 GOLDEN = os.path.join(TOP, "tests/golden")
 WRITE = os.environ.get("GOLDEN_WRITE") == "1"
@@ -91,6 +91,25 @@ def environment_behind_a_gateway():
         raise Skip("no gateway on this plane")
     lines = [re.sub(r"http://\w+:x@[0-9.]+:\d+", "http://TOKEN:x@ADDRESS:PORT", x) for x in lines]
     compare("environment-gateway.txt", lines)
+
+
+@test
+def the_second_line_of_a_running_sandbox():
+    c = plane.popen("run", "--egress", "default_internet", "-c", "sleep 300; : golden-nft", stdout=-3, stderr=-3)
+    try:
+        pid = eventually(lambda: [x for x in plane.sandboxed() if b"golden-nft" in cmdline(x)], "it runs")[0]
+        done = run(["nsenter", "-t", str(pid), "-n", "nft", "list", "ruleset"])
+        equal(done.status, 0, "%r" % done)
+    finally:
+        c.kill()
+        c.wait()
+    compare("slot.nft", [re.sub(r"packets \d+ bytes \d+", "packets N bytes N", x) for x in done.text.splitlines()])
+    # the text that was loaded is one that nft itself takes
+    with open(os.path.join(TOP, "nft/slot.nft")) as f:
+        text = "define gateway = 100.64.0.1\ndefine ports = { 3128 }\n" + f.read()
+    equal(run(["unshare", "-rn", "nft", "-c", "-f", "-"], data=text.encode()).status, 0)
+    wrong = run(["unshare", "-rn", "nft", "-c", "-f", "-"], data=text.replace("policy drop", "policy maybe").encode())
+    assert wrong.status != 0, "control: a wrong text is refused"
 
 
 with Plane() as plane:
