@@ -103,7 +103,7 @@ def the_second_line_of_a_running_sandbox():
     finally:
         c.kill()
         c.wait()
-    compare("slot.nft", [re.sub(r"packets \d+ bytes \d+", "packets N bytes N", x) for x in done.text.splitlines()])
+    compare("nft.txt", [re.sub(r"packets \d+ bytes \d+", "packets N bytes N", x) for x in done.text.splitlines()])
     # the text that was loaded is one that nft itself takes
     with open(os.path.join(TOP, "nft/slot.nft")) as f:
         text = "define gateway = 100.64.0.1\ndefine ports = { 3128 }\n" + f.read()
