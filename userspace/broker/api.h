@@ -45,6 +45,7 @@ void api_audit_verify(struct broker *b, struct exchange *x);
 void api_audit_export(struct broker *b, struct exchange *x);
 void api_audit_ack(struct broker *b, struct exchange *x);
 void api_audit_drop(struct broker *b, struct exchange *x);
+void api_audit_retain(struct broker *b, struct exchange *x);
 void api_receipt(struct broker *b, struct exchange *x);
 void api_receipt_keys(struct broker *b, struct exchange *x);
 void api_receipt_verify(struct broker *b, struct exchange *x);

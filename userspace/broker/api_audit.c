@@ -118,6 +118,24 @@ void api_audit_drop(struct broker *b, struct exchange *x)
 			  NULL);
 }
 
+/* --- Retention (A5): some thousand rows a call, each link proven before it goes */
+
+void api_audit_retain(struct broker *b, struct exchange *x)
+{
+	struct {
+		uint64_t before_ms;
+	} body = { 0 };
+	const struct json_field fields[] = {
+		{ "beforeMs", FIELD_U64, FIELD_REQUIRED, 0, sizeof(body.before_ms), 1ull << 53 },
+	};
+	auto_json json_t *v = reply_body(x, fields, ARRAY_SIZE(fields), &body);
+
+	if (v)
+		reply_from_ledger(b, x, L_RETAIN,
+				  json_pack("{s:I}", "beforeMs", (json_int_t)body.before_ms), NULL,
+				  NULL);
+}
+
 /* --- Receipts */
 
 /* Whose it is decides who may see it; for others there is none. */

@@ -250,7 +250,7 @@ static int on_answer(void *ctx, struct msg *m, struct err *e)
 			  json_string_value(json_object_get(body, "text")) ?: "-");
 	for (struct letter *t = l->head; t; t = t->next)
 		if (t->head.req == head.req && t->is_sent) {
-			end(l, t, type, type == L_RESULT ? body : NULL);
+			end(l, t, type, body);
 			break;
 		}
 	return 0;

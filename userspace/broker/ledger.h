@@ -26,7 +26,8 @@ enum {
 
 /*
  * Called once per letter: @type is L_OK, L_RESULT or L_ERROR (also: the ledger
- * went away). @result is borrowed and NULL but for L_RESULT.
+ * went away). @result is borrowed: L_RESULT's, what an L_ERROR of the ledger
+ * says, else NULL.
  */
 typedef void (*ledger_answer)(void *ctx, enum ledger_msg type, const json_t *result);
 

@@ -80,12 +80,19 @@ static void on_proxy_gone(struct exchange *x)
 	proxy_free(p);
 }
 
-static void proxy_fail(struct proxy *p)
+/* @error: what the ledger said, NULL where it said nothing. Its text names keys and rows alone. */
+static void proxy_fail(struct proxy *p, const json_t *error)
 {
-	if (p->fallback)
+	const char *kind = json_string_value(json_object_get(error, "error"));
+	const char *text = json_string_value(json_object_get(error, "text"));
+	bool is_invalid = kind && strcmp(kind, "invalid") == 0;
+
+	if (p->fallback && !is_invalid)
 		reply_json(p->exchange, 200, json_incref(p->fallback));
 	else
-		reply_reason(p->exchange, REASON_AUDIT_UNAVAILABLE, "the ledger does not answer");
+		reply_reason(p->exchange,
+			     is_invalid ? REASON_INVALID_REQUEST : REASON_AUDIT_UNAVAILABLE,
+			     text ? text : "the ledger does not answer");
 }
 
 static void on_proxy_answer(void *ctx, enum ledger_msg type, const json_t *result)
@@ -96,7 +103,7 @@ static void on_proxy_answer(void *ctx, enum ledger_msg type, const json_t *resul
 	x->on_gone = NULL;
 	x->owner = NULL;
 	if (type == L_ERROR)
-		proxy_fail(p);
+		proxy_fail(p, result);
 	else if (p->shape)
 		reply_json(x, 200, p->shape(x, result));
 	else if (type == L_OK)
@@ -127,6 +134,6 @@ void reply_from_ledger(struct broker *b, struct exchange *x, enum ledger_msg typ
 	if (p->letter)
 		return;
 	x->on_gone = NULL;
-	proxy_fail(p);
+	proxy_fail(p, NULL);
 	proxy_free(p);
 }

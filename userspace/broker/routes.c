@@ -46,6 +46,7 @@ const struct route api_routes[] = {
 	GET("/v1/audit/export/{consumer}", ROLE_ADMIN, api_audit_export),
 	WITH_BODY("POST", "/v1/audit/export/{consumer}", ROLE_ADMIN, SMALL, api_audit_ack),
 	DELETE("/v1/audit/export/{consumer}", ROLE_ADMIN, api_audit_drop),
+	WITH_BODY("POST", "/v1/audit/retain", ROLE_ADMIN, SMALL, api_audit_retain),
 	GET("/v1/receipts/{job}/{command}", ROLE_RUNNER | ROLE_AUDITOR, api_receipt),
 	GET("/v1/receipts/keys", 0, api_receipt_keys),
 	WITH_BODY("POST", "/v1/receipts/verify", 0, RECEIPT, api_receipt_verify),

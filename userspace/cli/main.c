@@ -37,7 +37,7 @@ static const struct verb verbs[] = {
 	{ "run-registry", "list|show|set|drop", "runs, and whether they live", NULL, NULL,
 	  registry_verbs },
 	{ "workspace", "list|rm", "workspaces", NULL, NULL, workspace_verbs },
-	{ "audit", "list|verify|export", "the ledger", NULL, NULL, audit_verbs },
+	{ "audit", "list|verify|export|retain", "the ledger", NULL, NULL, audit_verbs },
 	{ "receipt", "show|verify", "receipts", NULL, NULL, receipt_verbs },
 	{ "artifact", "put|get|list", "files into and out of workspaces", NULL, NULL, artifact_verbs },
 	{ "skill", "add|load|list|show|read|verify|remove", "skills", NULL, NULL, skill_verbs },

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cordon audit: the ledger's rows, its chain, its export. */
+/* cordon audit: the ledger's rows, its chain, its export, its retention. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "audit/anchor.h"
 #include "audit/checkpoint.h"
@@ -138,6 +139,16 @@ static int verify_path(const char *anchor, char ret[HTTP_PATH_MAX], struct err *
 	return 0;
 }
 
+/* What @v says, and the exit status for it. */
+static int print_verdict(const struct invocation *in, const json_t *v)
+{
+	if (in->common.is_json)
+		cli_print_json(v);
+	else
+		table_print_object(v);
+	return json_is_true(json_object_get(v, "ok")) ? 0 : STATUS_FAILED;
+}
+
 static int verify_plane(const struct invocation *in, const char *anchor)
 {
 	auto_json json_t *answer = NULL;
@@ -147,13 +158,7 @@ static int verify_plane(const struct invocation *in, const char *anchor)
 	if (verify_path(anchor, path, &e) < 0)
 		return cli_refuse_options(&e);
 	int status = cli_call(in, "GET", path, NULL, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		cli_print_json(answer);
-	else
-		table_print_object(answer);
-	return json_is_true(json_object_get(answer, "ok")) ? 0 : STATUS_FAILED;
+	return status ? status : print_verdict(in, answer);
 }
 
 static int audit_verify(struct invocation *in)
@@ -275,11 +280,74 @@ static int audit_export(struct invocation *in)
 	return o.consumer ? export_consumer(in, &o) : export_all(in, &o.page);
 }
 
+/* --- Retention: a chain that is not whole is left as it is, every row of it evidence */
+
+struct retain_options {
+	struct option_number older_than;
+};
+
+static const struct option retain_rows[] = {
+	OPTION(struct retain_options, older_than, "older-than", 0, OPTION_COUNT, "SECONDS",
+	       "remove rows older than that"),
+};
+
+/* Asks until nothing more is removed. */
+static int retain_all(const struct invocation *in, uint64_t before_ms, json_int_t *ret_removed)
+{
+	bool more = true;
+
+	for (*ret_removed = 0; more;) {
+		auto_json json_t *body = json_pack("{s:I}", "beforeMs", (json_int_t)before_ms);
+		auto_json json_t *answer = NULL;
+		int status = cli_call(in, "POST", "/v1/audit/retain", body, &answer);
+		if (status)
+			return status;
+		*ret_removed += json_integer_value(json_object_get(answer, "removed"));
+		more = json_is_true(json_object_get(answer, "more"));
+	}
+	return 0;
+}
+
+static int audit_retain(struct invocation *in)
+{
+	struct retain_options o = { 0 };
+	auto_json json_t *before = NULL, *after = NULL;
+	json_int_t removed = 0;
+	struct err e;
+	int status;
+
+	if (cli_options(in, retain_rows, ARRAY_SIZE(retain_rows), &o, &status) ||
+	    input_no_more(in, &status))
+		return status;
+	uint64_t now = (uint64_t)time(NULL);
+	if (!o.older_than.is_given || o.older_than.value > now) {
+		err_set(&e, EINVAL, "--older-than SECONDS is due");
+		return cli_refuse_options(&e);
+	}
+	status = cli_call(in, "GET", "/v1/audit/verify", NULL, &before);
+	if (status)
+		return status;
+	if (!json_is_true(json_object_get(before, "ok"))) {
+		print_verdict(in, before);
+		err_set(&e, EBADMSG, "the chain is not whole: nothing is removed");
+		return cli_fail(STATUS_FAILED, &e);
+	}
+	status = retain_all(in, (now - o.older_than.value) * 1000, &removed);
+	if (status == 0)
+		status = cli_call(in, "GET", "/v1/audit/verify", NULL, &after);
+	if (status)
+		return status;
+	json_object_set_new(after, "removed", json_integer(removed));
+	return print_verdict(in, after);
+}
+
 const struct verb audit_verbs[] = {
 	{ "list", "(--org O | --all) [--after SEQ] [--limit N]", "show rows", audit_list, NULL,
 	  NULL },
 	{ "verify", "[--db FILE --key FILE [--checkpoint FILE]] [--anchor A]", "check the chain",
 	  audit_verify, NULL, NULL },
+	{ "retain", "--older-than SECONDS", "remove old rows under a signed cut", audit_retain, NULL,
+	  NULL },
 	{ "export", "[--org O | --consumer NAME [--ack SEQ | --drop]]",
 	  "print rows as lines of JSON", audit_export, NULL, NULL },
 	{ 0 },
