@@ -111,7 +111,8 @@ enum ledger_msg {
 	/*
 	 * The broker's first message: {"broker": 32 hex, random per broker process} -> L_OK. Intents
 	 * of any other broker become rows (outcome_unknown, A6); those of this one stay open, as
-	 * when only the ledger was restarted. Before it only L_HELLO itself is allowed.
+	 * when only the ledger was restarted, when the database works. Before it only L_HELLO
+	 * itself is allowed.
 	 */
 	L_HELLO,
 

@@ -11,6 +11,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -125,6 +126,66 @@ def killed_at_each_sync_truncation_and_answer():
     assert kill_at_each("fdatasync", True, 40) > 10
     assert kill_at_each("sendmsg", True, 60) > 10
     kill_at_each("ftruncate", False, 10)
+
+
+def fail_at(call, error, n, required):
+    """Some calls of a ledger in a row fail (one alone is answered by trying again); whatever was
+    accepted is there in the end, once. Gives how many failed, and whether anybody was told."""
+    trace = tempfile.NamedTemporaryFile(prefix="cordon-test-trace-")
+    wrap = [STRACE, "-qq", "-o", trace.name, "-e", "trace=" + call,
+            "-e", "inject=%s:error=%s:when=%d..%d" % (call, error, n, n + 3)]
+    accepted, refused, failed = [], [], False
+    with Ledger(required=required, start=False) as l:
+        try:
+            l.start(wrap=wrap)
+        except LedgerError as x:  # it said so at its start, and the next start is a good one
+            assert x.kind == "fatal", x
+            failed = True
+            l.start()
+        for i in range(10):
+            job, more = "job-%d" % i, {}
+            try:
+                if required:
+                    more["intent"] = l.ask(L_INTENT, {"row": row(job=job), "commandId": "c"})["intent"]
+                accepted.append(job)
+                l.row(job=job, commandId="c", receipt=receipt(), **more)
+            except LedgerError as x:
+                assert x.kind == "unavailable", x
+                if not accepted or accepted[-1] != job:
+                    refused.append(job)
+                failed = True
+        until(lambda: l.health()["spoolPending"] == 0 and l.health()["storeOk"], 20)
+        h, jobs = l.health(), [r["resourceId"] for r in l.rows()]
+        assert sorted(jobs) == sorted(accepted), (n, jobs, accepted)
+        assert not set(refused) & set(jobs) and h["lost"] == 0 and h["intentsOpen"] == 0, (n, h)
+        assert l.verify()["ok"] and h["checkpointOk"], (n, l.verify(), h)
+        l.kill()
+        l.start()
+        assert l.verify()["ok"] and l.health()["checkpointOk"], n
+        assert len(l.rows()) == len(accepted), n
+        return open(trace.name).read().count("(INJECTED)"), failed
+
+
+def fail_at_each(call, error, at, required):
+    """(how often calls failed, how often a caller heard of it)"""
+    results = [fail_at(call, error, n, required) for n in at]
+    return sum(r[0] > 0 for r in results), sum(r[1] for r in results)
+
+
+@test
+def a_write_that_fails_loses_nothing_in_the_default_mode():
+    hit, told = fail_at_each("pwrite64", "EIO", list(range(1, 12, 2)) + list(range(12, 90, 11)), False)
+    assert hit > 8 and told > 2, (hit, told)
+    hit, told = fail_at_each("pwrite64", "ENOSPC", (14, 41, 60), False)
+    assert hit > 1 and told > 0, (hit, told)
+
+
+@test
+def a_write_or_sync_that_fails_dispatches_nothing_in_required_mode():
+    hit, told = fail_at_each("pwrite64", "EIO", range(1, 110, 11), True)
+    assert hit > 6 and told > 2, (hit, told)
+    hit, told = fail_at_each("fdatasync", "EIO", range(1, 16, 3), True)
+    assert hit > 3 and told > 1, (hit, told)
 
 
 @test
@@ -255,6 +316,44 @@ def a_full_disk_spools_counts_and_recovers_in_the_default_mode():
                                       ["full-%d" % i for i in range(200)])
         assert l.verify()["ok"] and l.health()["checkpointOk"] and l.health()["storeOk"]
         assert l.ask(L_RECEIPT, {"jobId": "full-199", "commandId": "c"})["receipt"]
+
+
+@test
+def a_broker_that_comes_while_the_store_is_down_is_served_when_it_is_back():
+    for required in (False, True):
+        with Small(400, required=required) as s:
+            l = s.l
+            if required:
+                l.ask(L_INTENT, {"row": row(job="open"), "commandId": "c"})
+            else:
+                l.row(job="open")
+            s.fill()
+            until(lambda: not works(l))
+            l.restart(kill=True)  # says hello to a ledger that cannot write
+            for i in range(40):
+                works(l)
+            s.free()
+            until(lambda: l.health()["storeOk"] and l.health()["spoolPending"] == 0)
+            l.row(job="after")
+            jobs = [r["resourceId"] for r in l.rows()]
+            assert "after" in jobs and "open" in jobs, jobs
+            unknown = [r["resourceId"] for r in l.rows() if r["metadata"]["reason"] == "outcome_unknown"]
+            assert unknown == (["open"] if required else []), unknown
+            assert l.health()["intentsOpen"] == 0 and l.health()["refused"] == 0 and l.verify()["ok"]
+
+
+def works(l):
+    """A row with everything that costs room; False: it was spooled."""
+    works.n += 1
+    try:
+        l.row(job="filler-%d" % works.n, commandId="c", receipt=receipt())
+        return True
+    except LedgerError as x:
+        assert x.kind == "unavailable", x
+        return False
+
+
+works.n = 0
 
 
 @test

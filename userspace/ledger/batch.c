@@ -234,10 +234,13 @@ static void refuse_down(struct ledger *l, struct request *r)
 		r->result = json_pack("{s:[], s:n}", "rows", "next");
 		return;
 	}
+	if (r->type == L_HELLO) { /* else its rows were refused when the store is back */
+		set_outcome(r, record_hello(l, r, &e), &e);
+		l->is_settle_due = true;
+		return;
+	}
 	err_set(&e, EIO, "the ledger's database cannot be used now");
 	set_outcome(r, -EIO, &e);
-	if (r->type == L_HELLO)
-		l->is_hello_said = false;
 	if (!(routes[r->type].flags & SPOOLED))
 		return;
 	if (r->is_suppressed) {

@@ -16,7 +16,25 @@ enum {
 	RETAIN_EVERY_MS = 60 * 1000,
 };
 
-/* The store once more, and what waits for it. */
+/* What a broker's hello would have done, had there been a store. */
+static int settle(struct ledger *l, struct err *e)
+{
+	struct counters count = { 0 };
+
+	if (store_begin(&l->store, e) < 0)
+		return -e->code;
+	if (record_settle(l, batch_now_us(), &count, e) < 0 || store_commit(&l->store, e) < 0) {
+		store_rollback(&l->store);
+		return -e->code;
+	}
+	l->is_settle_due = false;
+	l->count.written += count.written;
+	l->count.outcome_unknown += count.outcome_unknown;
+	batch_advance(l);
+	return 0;
+}
+
+/* The store once more, and what waits for it: first the rows, so that no intent of theirs is left. */
 static int try_again(struct ledger *l, struct err *e)
 {
 	if (!l->store.db && ledger_open_store(l, e) < 0)
@@ -32,7 +50,7 @@ static int try_again(struct ledger *l, struct err *e)
 		log_info("spool_drained", "%llu of %llu", (unsigned long long)
 			 (before - spool_pending(&l->spool)), (unsigned long long)before);
 	}
-	return 0;
+	return l->is_settle_due ? settle(l, e) : 0;
 }
 
 static void sync_now(struct ledger *l)

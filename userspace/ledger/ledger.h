@@ -39,6 +39,7 @@ struct verify_wait {
 struct ledger {
 	bool is_required;
 	bool is_hello_said; /* the broker at hand has introduced itself */
+	bool is_settle_due; /* while the store was down: intents of others wait for it */
 	char broker[BROKER_ID_LEN + 1];
 	uid_t uid;
 	int dir_fd;  /* ROOT/var/lib/cordon/ledger */
@@ -93,6 +94,10 @@ typedef int request_fn(struct ledger *l, struct request *r, struct err *e);
 
 /* record.c: what is chained */
 request_fn request_hello, request_row, request_intent, request_receipt, request_command_id;
+/* Who the broker is, without the store. */
+int record_hello(struct ledger *l, struct request *r, struct err *e);
+/* Makes rows of the intents of every other broker; within a transaction. */
+int record_settle(struct ledger *l, int64_t time_us, struct counters *count, struct err *e);
 /* Writes a spooled row (spool_write); @ctx is the struct ledger. */
 int record_spooled(void *ctx, int64_t time_us, const char *body, size_t len, struct err *e);
 /* Is it a denial just written (A7)? Asked once per row: it remembers. */

@@ -238,7 +238,7 @@ static int write_unknown(struct ledger *l, const char *raw, int64_t time_us, str
 }
 
 /* One intent of another broker: 1 settled, 0 there is none. */
-static int settle_one(struct ledger *l, struct request *r, struct err *e)
+static int settle_one(struct ledger *l, int64_t time_us, struct counters *count, struct err *e)
 {
 	const struct value broker = value_text(l->broker);
 	uint8_t mac[DIGEST_LEN];
@@ -253,15 +253,25 @@ static int settle_one(struct ledger *l, struct request *r, struct err *e)
 	bool is_ours = key && who && text && sqlite3_column_bytes(row, 5) == DIGEST_LEN &&
 		       intent_mac(key, id.n, sqlite3_column_int64(row, 1), who, text, mac) == 0 &&
 		       digest_equal(mac, sqlite3_column_blob(row, 5), DIGEST_LEN);
-	rc = is_ours ? write_unknown(l, text, r->time_us, e) : 0;
+	rc = is_ours ? write_unknown(l, text, time_us, e) : 0;
 	store_done(&l->store, ST_INTENTS_OTHER);
 	if (rc < 0)
 		return rc;
 	if (!is_ours)
 		log_error("intent_forged", "an intent was not written by this ledger; dropped");
-	r->count.outcome_unknown += (uint64_t)rc;
-	r->count.written += (uint64_t)rc;
+	count->outcome_unknown += (uint64_t)rc;
+	count->written += (uint64_t)rc;
 	return store_run(&l->store, ST_INTENT_END, &id, 1, e) < 0 ? -e->code : 1;
+}
+
+int record_settle(struct ledger *l, int64_t time_us, struct counters *count, struct err *e)
+{
+	int rc;
+
+	do {
+		rc = settle_one(l, time_us, count, e);
+	} while (rc == 1);
+	return rc;
 }
 
 struct hello {
@@ -272,10 +282,9 @@ static const struct json_field hello_fields[] = {
 	FIELD(struct hello, broker, "broker", FIELD_TEXT, FIELD_REQUIRED, 0),
 };
 
-int request_hello(struct ledger *l, struct request *r, struct err *e)
+int record_hello(struct ledger *l, struct request *r, struct err *e)
 {
 	struct hello h = { 0 };
-	int rc;
 
 	if (json_fields_read(r->body, hello_fields, ARRAY_SIZE(hello_fields), &h, e) < 0)
 		return -e->code;
@@ -284,10 +293,14 @@ int request_hello(struct ledger *l, struct request *r, struct err *e)
 		return err_set(e, EINVAL, "'broker' must be %d hexadecimal digits", BROKER_ID_LEN);
 	memcpy(l->broker, h.broker, sizeof(h.broker));
 	l->is_hello_said = true;
-	do {
-		rc = settle_one(l, r, e);
-	} while (rc == 1);
-	return rc;
+	return 0;
+}
+
+int request_hello(struct ledger *l, struct request *r, struct err *e)
+{
+	int rc = record_hello(l, r, e);
+
+	return rc < 0 ? rc : record_settle(l, r->time_us, &r->count, e);
 }
 
 struct name {
