@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "audit/anchor.h"
+#include "audit/copy.h"
 #include "audit/schema.h"
 #include "audit/verify.h"
 #include "digest/secrets.h"
@@ -290,6 +291,33 @@ static void a_copy_with_its_log_is_read_whole(void **state)
 	assert_int_equal(r.rows, 7);
 }
 
+/* What must not change while a copy is read, and what may: rows appended to its log. */
+static void a_writer_makes_a_copy_stale_and_an_appended_row_does_not(void **state)
+{
+	static const char *const sql[] = { "UPDATE rows SET timeUs = 1", /* into the log */
+					   "PRAGMA wal_checkpoint(PASSIVE)", /* into the database */
+					   "UPDATE rows SET timeUs = 2" }; /* the log begins anew */
+	static const bool is_stale[] = { false, true, true };
+	struct audit_copy *c;
+	struct err e;
+	char path[100];
+	sqlite3 *writer, *reader;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/stale.db", dir);
+	make(path, 3, &writer);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(audit_copy_open(path, &c, &e), 0);
+		assert_int_equal(audit_copy_connect(c, &reader, &e), 0);
+		assert_false(audit_copy_is_stale(c));
+		assert_int_equal(sqlite3_exec(writer, sql[i], NULL, NULL, NULL), SQLITE_OK);
+		assert_int_equal(audit_copy_is_stale(c), is_stale[i]);
+		sqlite3_close(reader);
+		audit_copy_free(c);
+	}
+	sqlite3_close(writer);
+}
+
 static void put_file(const char *path, const void *text, size_t len)
 {
 	FILE *f = fopen(path, "w");
@@ -476,6 +504,7 @@ int main(void)
 		cmocka_unit_test(which_value_is_due_depends_on_the_boot),
 		cmocka_unit_test(a_copy_verifies_with_the_key_alone),
 		cmocka_unit_test(a_copy_with_its_log_is_read_whole),
+		cmocka_unit_test(a_writer_makes_a_copy_stale_and_an_appended_row_does_not),
 		cmocka_unit_test(a_copy_verifies_by_the_names_of_files),
 		cmocka_unit_test(what_is_no_ledger_is_never_a_yes),
 		cmocka_unit_test(tables_of_another_make_are_refused),
