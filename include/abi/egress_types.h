@@ -13,6 +13,7 @@
 
 #define EGRESS_SLOTS_MAX 4096
 #define EGRESS_TOKENS_MAX 1024 /* at one time: those of running commands */
+#define EGRESS_NO_BUDGET 0xffffffffffffffffULL /* no ceiling */
 #define EGRESS_PORTS 2
 #define EGRESS_HEADERS_MAX 120 /* bytes of IP and TCP headers a packet, at most */
 
@@ -52,7 +53,7 @@ struct egress_slot {
  */
 struct egress_token {
 	__u64 budget; /* bytes over the life of the token; 0: nothing passes */
-	__u64 used;
+	__u64 used;   /* while the budget is EGRESS_NO_BUDGET nothing is added: the slots know */
 	__u64 pad[6];
 };
 

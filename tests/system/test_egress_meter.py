@@ -52,7 +52,9 @@ def setup():
         received.append(n)
 
     def eight(s):
-        s.recv(1)
+        asked = s.recv(65536)  # by whatever means
+        if asked.startswith(b"GET"):
+            s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (8 << 20))
         s.sendall(bytes(8 << 20))
         s.recv(1)  # the far end closes first
 
@@ -121,6 +123,24 @@ def thirty_two_flows_are_cut_by_the_kernel_when_the_gateway_does_not():
         # the gateway's ceiling is not what stopped it, and without one it goes on: the control
         o = p.json("timeout 1 ./traffic down endless.example 8 4; true", "--run-id", "meter")
         assert o["egress"]["kernelBytes"] > 2 * BUDGET, o["egress"]
+
+
+@test
+def what_was_used_without_a_ceiling_counts_under_a_later_one_in_the_kernel_too():
+    with plane(fault="gateway.ceiling:error=1") as p:
+        job = p.open_job()
+
+        def execute(*options):
+            return json.loads(p.cordon("job", "exec", job, "--json", *options, "-c",
+                                       "wget -q -O - http://good.example:10/ | wc -c").out)
+
+        first = execute()
+        equal(first["stdout"].strip(), str(8 << 20))
+        second = execute("--max-bytes", "1000000")  # less than the job has used
+        assert second["egress"]["kernelBytes"] < 10_000, second["egress"]
+        assert second["stdout"].strip() != str(8 << 20), second
+        third = execute("--max-bytes", str(1 << 30))  # the control: far more than it has used
+        equal(third["stdout"].strip(), str(8 << 20))
 
 
 # --- True counts

@@ -428,12 +428,25 @@ static void packets_are_counted_as_they_are(void **state)
 {
 	(void)state;
 	NEEDS_ROOT();
-	open_door(UINT64_MAX);
+	open_door(UINT64_MAX - 1); /* a ceiling, if no near one: without one the slot alone counts */
 	assert_int_equal(in_slot_with_door(t.slot, carry_bulk), 0);
 	struct egress_slot s = shut_door();
 	assert_true(s.out.bytes >= BULK);
 	assert_true(s.out.bytes - BULK <= s.out.packets * 120);
 	assert_true(s.in.bytes <= s.in.packets * 120); /* acknowledgements alone */
+	assert_int_equal(egress_kernel_token_used(t.k, 1), s.out.bytes + s.in.bytes);
+}
+
+static void without_a_ceiling_the_slot_counts_and_the_token_is_told_later(void **state)
+{
+	(void)state;
+	NEEDS_ROOT();
+	open_door(EGRESS_NO_BUDGET);
+	assert_int_equal(in_slot_with_door(t.slot, carry_bulk), 0);
+	struct egress_slot s = shut_door();
+	assert_true(s.out.bytes >= BULK);
+	assert_int_equal(egress_kernel_token_used(t.k, 1), 0);
+	egress_kernel_token_charge(t.k, 1, s.out.bytes + s.in.bytes);
 	assert_int_equal(egress_kernel_token_used(t.k, 1), s.out.bytes + s.in.bytes);
 }
 
@@ -578,7 +591,7 @@ static void a_token_counts_beyond_32_bits_and_stops_at_the_end_of_64(void **stat
 	(void)state;
 	NEEDS_ROOT();
 	open_door(UINT64_MAX);
-	egress_kernel_token_set(t.k, 1, UINT64_MAX, UINT32_MAX - 1000);
+	egress_kernel_token_set(t.k, 1, UINT64_MAX - 1, UINT32_MAX - 1000);
 	assert_int_equal(in_slot_with_door(t.slot, carry_bulk), 0);
 	assert_true(egress_kernel_token_used(t.k, 1) > UINT32_MAX + (uint64_t)BULK - 1000);
 	shut_door();
@@ -947,6 +960,7 @@ int main(void)
 		cmocka_unit_test(the_gateways_address_gives_a_job_nothing),
 		cmocka_unit_test(mapped_addresses_obey_the_same_rule),
 		cmocka_unit_test(packets_are_counted_as_they_are),
+		cmocka_unit_test(without_a_ceiling_the_slot_counts_and_the_token_is_told_later),
 		cmocka_unit_test(a_child_cgroup_is_judged_as_its_slot),
 		cmocka_unit_test(the_ceiling_is_never_overshot_and_said_once),
 		cmocka_unit_test(a_full_ring_is_counted_and_nothing_passes),

@@ -264,7 +264,7 @@ uint64_t egress_kernel_budget(uint64_t max_bytes)
 	uint64_t budget;
 
 	if (!max_bytes || __builtin_add_overflow(max_bytes, max_bytes / 8 + (256u << 10), &budget))
-		return UINT64_MAX;
+		return EGRESS_NO_BUDGET;
 	return budget;
 }
 

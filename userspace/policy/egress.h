@@ -122,7 +122,7 @@ size_t egress_keep_dialable(struct address *list, size_t n, const struct address
 
 /*
  * The kernel's hard limit behind a ceiling (E6): one part in eight for headers
- * and proxy heads, and 256 KiB. UINT64_MAX for no ceiling.
+ * and proxy heads, and 256 KiB. EGRESS_NO_BUDGET for no ceiling.
  */
 uint64_t egress_kernel_budget(uint64_t max_bytes);
 

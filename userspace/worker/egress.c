@@ -33,6 +33,7 @@ enum { TOKENS_LIVE = EGRESS_TOKENS_MAX, RESOLV_CONF_MAX = 64 * 1024 };
 struct token {
 	uint64_t ref;  /* the broker's name for it; 0: unused */
 	uint32_t uses; /* commands running on it */
+	bool is_free;  /* without a ceiling, at least at first: what it used is in the slots' counts */
 };
 
 struct egress {
@@ -249,6 +250,7 @@ static uint32_t take_token(struct egress *g, const struct w_run *run)
 		egress_kernel_token_set(g->kernel, index, budget, run->egress_used);
 	}
 	g->tokens[index].uses++;
+	g->tokens[index].is_free |= budget == EGRESS_NO_BUDGET;
 	return index;
 }
 
@@ -257,6 +259,7 @@ static void drop_token(struct egress *g, uint32_t index)
 	if (--g->tokens[index].uses)
 		return;
 	g->tokens[index].ref = 0;
+	g->tokens[index].is_free = false;
 	egress_kernel_token_set(g->kernel, index, 0, 0);
 }
 
@@ -296,6 +299,8 @@ void egress_end(struct egress *g, uint64_t cgroup_id, uint64_t token, struct w_d
 	done->egress_again = counts.again;
 	if (!token || !index)
 		return;
+	if (g->tokens[index].is_free)
+		egress_kernel_token_charge(g->kernel, index, counts.out.bytes + counts.in.bytes);
 	done->egress_used = egress_kernel_token_used(g->kernel, index);
 	drop_token(g, index);
 }

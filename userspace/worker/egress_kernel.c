@@ -311,6 +311,11 @@ void egress_kernel_token_budget(struct egress_kernel *k, uint32_t index, uint64_
 	__atomic_store_n(&k->tokens[index].budget, budget, __ATOMIC_SEQ_CST);
 }
 
+void egress_kernel_token_charge(struct egress_kernel *k, uint32_t index, uint64_t bytes)
+{
+	__atomic_fetch_add(&k->tokens[index].used, bytes, __ATOMIC_SEQ_CST);
+}
+
 uint64_t egress_kernel_token_used(const struct egress_kernel *k, uint32_t index)
 {
 	return __atomic_load_n(&k->tokens[index].used, __ATOMIC_SEQ_CST);

@@ -43,6 +43,8 @@ int egress_kernel_unpin(const char *pin_dir, struct err *e);
 void egress_kernel_token_set(struct egress_kernel *b, uint32_t index, uint64_t budget, uint64_t used);
 /* Changes the budget alone, while packets pass. */
 void egress_kernel_token_budget(struct egress_kernel *b, uint32_t index, uint64_t budget);
+/* Books what a slot has moved on a token without a ceiling: its packets did not. */
+void egress_kernel_token_charge(struct egress_kernel *b, uint32_t index, uint64_t bytes);
 uint64_t egress_kernel_token_used(const struct egress_kernel *b, uint32_t index);
 
 /* Opens the door for a slot. -EEXIST when it has an entry: a slot is used once. */
