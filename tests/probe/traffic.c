@@ -13,6 +13,8 @@
  *                                  `p50 US` and `p95 US`
  *   traffic flood N                N connections to the proxy that say nothing, held until
  *                                  standard input ends: `asked N` and `connected N`
+ *   traffic bind ADDRESS PORT      a server there, and a client of 127.0.0.1 that looks for it:
+ *                                  `ADDRESS bound ERRNO` and `reached ERRNO`, 0 for yes
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -256,6 +258,19 @@ static void flood(int n)
 		;
 }
 
+static void bind_at(const char *address, const char *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), code;
+
+	inet_pton(AF_INET, address, &at.sin_addr);
+	code = bind(server, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(server, 1) < 0 ? errno : 0;
+	printf("%s bound %d\n", address, code);
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	code = connect(client, (struct sockaddr *)&at, sizeof(at)) < 0 ? errno : 0;
+	printf("reached %d\n", code);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -270,6 +285,8 @@ int main(int argc, char **argv)
 		up(argv[2], argv[3], n);
 	else if (strcmp(mode, "times") == 0 && argc == 5 && n > 0 && n <= TIMES_MAX)
 		times(argv[2], argv[3], (int)n);
+	else if (strcmp(mode, "bind") == 0 && argc == 4)
+		bind_at(argv[2], argv[3]);
 	else if (strcmp(mode, "flood") == 0 && argc == 3)
 		flood((int)n);
 	else

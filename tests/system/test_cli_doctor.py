@@ -59,6 +59,34 @@ os.execv(sys.argv[1], sys.argv[1:])
     contains(probes["namespaces"]["found"], "clone3")
 
 
+WITHOUT_CALL = """
+import ctypes, os, struct, sys
+# refuses socket(AF_NETLINK, *, FAMILY): what a kernel without that part would do
+code = struct.pack('HBBI' * 8, 0x20, 0, 0, 0, 0x15, 0, 5, 41, 0x20, 0, 0, 16, 0x15, 0, 3, 16,
+                   0x20, 0, 0, 32, 0x15, 0, 1, int(sys.argv[1]), 6, 0, 0, 0x5005d, 6, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack('HxxxxxxP', 8, ctypes.addressof(buffer))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@test
+def what_a_gateway_tier_needs_is_done_and_not_only_looked_for():
+    needs = ("bpf cgroup_skb", "bpf connect4", "bpf sock_create", "nftables", "sock destroy")
+    status, probes, ok = doctor()
+    equal([probes[name]["result"] for name in needs], ["ok"] * 5)
+    contains(probes["nftables"]["found"], "drops")
+    # the controls: a host without the packet filter's or the sockets' netlink
+    for family, name in (("12", "nftables"), ("4", "sock destroy")):
+        status, probes, ok = doctor(sys.executable, "-c", WITHOUT_CALL, family)
+        equal((status, ok), (0, True))  # tier none goes on
+        equal({n: probes[n]["result"] for n in needs}, {n: "absent" if n == name else "ok" for n in needs})
+        contains(probes[name]["found"], "Protocol not supported")
+
+
 @test
 def nothing_is_left_behind():
     with open("/proc/self/mountinfo") as f:

@@ -201,6 +201,23 @@ def own_servers_on_loopback_work_in_every_tier_and_are_not_counted():
         equal(o["egress"]["kernelBytes"], 0)
 
 
+@test
+def the_gateways_port_and_address_gain_a_job_nothing():
+    p = shared()
+    carry(p, "bind", "traffic")
+    tries = (("127.0.0.1", 3128), ("0.0.0.0", 3128), ("0.0.0.0", 9999), ("100.64.0.1", 3128), ("100.64.0.1", 9999))
+    script = "; ".join("./traffic bind %s %d" % x for x in tries) + "; " + wget("http://good.example/")
+    o = p.json(script, "--run-id", "bind")
+    # its own port on its own loopback is its own; the door's address is nobody's but the gateway's
+    equal(o["stdout"].splitlines(),
+          ["127.0.0.1 bound 0", "reached 0", "0.0.0.0 bound 98", "reached 111", "0.0.0.0 bound 0", "reached 0",
+           "100.64.0.1 bound 1", "reached 111", "100.64.0.1 bound 1", "reached 111", "hello"])
+    e = o["egress"]
+    assert "suspectedBypass" not in e, e
+    alone = p.json(wget("http://good.example/"))["egress"]["kernelBytes"]
+    assert abs(e["kernelBytes"] - alone) < 300, (e, alone)  # an acknowledgement or two
+
+
 def find_warm(p):
     """pid 1 of every waiting slot that has the gateway's address."""
     for pid in p.sandboxed():

@@ -304,6 +304,9 @@ def a_lying_name_server_is_not_believed():
         "deep": lambda q, n, t: build(q, [cname("%d.x" % i if i else n, "%d.x" % (i + 1))
                                           for i in range(12)] + [rec("12.x", A, echo_a)]),
         "servfail": lambda q, n, t: build(q, [], rcode=2),
+        # cut short, it says, and nobody answers by TCP; and more than a datagram's worth
+        "truncated": lambda q, n, t: build(q, [rec(n, A, echo_a)], flags=0x8380),
+        "oversize": lambda q, n, t: build(q, [rec(n, A, b"\xcb\0\x71\x0a") for _ in range(300)]),
         "garbage": lambda q, n, t: q[:2] + os.urandom(60),
         "empty": lambda q, n, t: build(q, []),
     }

@@ -39,6 +39,10 @@ int probe_bpf_connect(struct err *e);
 int probe_bpf_sock(struct err *e);
 int probe_bpffs(struct err *e);
 
+/* probe_network.c */
+int probe_nft(struct err *e);
+int probe_sock_destroy(struct err *e);
+
 /* Runs @argv to its end, quietly. 0, or -errno. For the probes. */
 int probe_run(char *const argv[], struct err *e);
 

@@ -58,6 +58,9 @@ static const struct {
 	{ "bpf connect4", OPTIONAL, probe_bpf_connect, "tier none only" },
 	{ "bpf sock_create", OPTIONAL, probe_bpf_sock, "tier none only" },
 	{ "bpffs", OPTIONAL, probe_bpffs, "egress enforcement would end with its daemon" },
+	{ "nftables", OPTIONAL, probe_nft, "tier none only" },
+	{ "sock destroy", OPTIONAL, probe_sock_destroy,
+	  "a byte ceiling the kernel holds ends connections by their timeout" },
 	{ "fuse", OPTIONAL, probe_fuse, "no skills" },
 	{ "rlimits", OPTIONAL, probe_rlimits, "a sandbox's hard limits cannot exceed the daemon's" },
 };
