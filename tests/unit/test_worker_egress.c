@@ -480,7 +480,10 @@ static int run_into_wall(struct tunnel *x)
 
 	(void)x;
 	p.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	return connect(p.fd, (struct sockaddr *)&a, sizeof(a)) == 0 || poll(&p, 1, 100) != 0;
+	if (connect(p.fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+		return 1;
+	/* At once, where a packet of an earlier test's socket has met the budget before. */
+	return errno != EPERM && (errno != EINPROGRESS || poll(&p, 1, 100) != 0);
 }
 
 static uint64_t over_id;
