@@ -437,6 +437,39 @@ static void packets_are_counted_as_they_are(void **state)
 	assert_int_equal(egress_kernel_token_used(t.k, 1), s.out.bytes + s.in.bytes);
 }
 
+enum { LOST = 4000 };
+
+/* Its acknowledgement does not come, for longer than TCP waits; then it does. */
+static int send_twice(struct tunnel *x)
+{
+	static char buf[LOST];
+
+	if (open_tunnel(x) < 0 || exchange(x, 1 << 20) < 0)
+		return 1;
+	if (system("nft 'add table ip t; add chain ip t c { type filter hook input priority 0; }; "
+		   "add rule ip t c tcp sport 3128 drop'") != 0)
+		return 2;
+	if (send(x->inside, buf, sizeof(buf), MSG_NOSIGNAL) != sizeof(buf))
+		return 3;
+	usleep(600000);
+	if (system("nft delete table ip t") != 0)
+		return 4;
+	return recv(x->outside, buf, sizeof(buf), MSG_WAITALL) == sizeof(buf) ? 0 : 5;
+}
+
+static void what_is_sent_again_is_told_apart(void **state)
+{
+	(void)state;
+	NEEDS_ROOT();
+	open_door(UINT64_MAX);
+	assert_int_equal(in_slot_with_door(t.slot, send_twice), 0);
+	struct egress_slot s = shut_door();
+	assert_true(s.again >= LOST);
+	/* The rest is what it was: one mebibyte, these bytes, and headers. */
+	assert_true(s.out.bytes - s.again >= (1 << 20) + LOST);
+	assert_true(s.out.bytes - s.again <= (1 << 20) + LOST + s.out.packets * EGRESS_HEADERS_MAX);
+}
+
 static void without_a_ceiling_the_slot_counts_and_the_token_is_told_later(void **state)
 {
 	(void)state;
@@ -963,6 +996,7 @@ int main(void)
 		cmocka_unit_test(the_gateways_address_gives_a_job_nothing),
 		cmocka_unit_test(mapped_addresses_obey_the_same_rule),
 		cmocka_unit_test(packets_are_counted_as_they_are),
+		cmocka_unit_test(what_is_sent_again_is_told_apart),
 		cmocka_unit_test(without_a_ceiling_the_slot_counts_and_the_token_is_told_later),
 		cmocka_unit_test(a_child_cgroup_is_judged_as_its_slot),
 		cmocka_unit_test(the_ceiling_is_never_overshot_and_said_once),
