@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "digest/digest.h"
@@ -190,7 +191,11 @@ static int replace_catalog(const struct depot *d, const struct catalog *c,
 	int rc = catalog_render(c, add, drop, arg, &text, &len, e);
 
 	if (rc == 0)
+		rc = fault_step("depot.catalog", e);
+	if (rc == 0)
 		rc = fd_replace_file(d->store.dir, "catalog", text, len, 0640, e);
+	if (rc == 0)
+		rc = fault_step("depot.named", e);
 	if (rc == 0 && fsync(d->store.dir) < 0)
 		rc = err_set(e, errno, "sync: %s", strerror(errno));
 	return rc;
@@ -241,7 +246,9 @@ static int place_room(const struct depot *d, const struct depot_room *r, struct 
 	int rc = sync_room(d, r, e);
 
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(order); i++) {
-		rc = for_each(r->dir, ".", order[i], place_file, &v, e);
+		rc = fault_step("depot.place", e);
+		if (rc == 0)
+			rc = for_each(r->dir, ".", order[i], place_file, &v, e);
 		if (rc == 0 && fsync(dirs[i]) < 0)
 			rc = err_set(e, errno, "sync: %s", strerror(errno));
 	}

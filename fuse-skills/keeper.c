@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "config/places.h"
@@ -129,7 +130,9 @@ static int on_view_open(void *ctx, struct msg *m, struct err *e)
 		return 0;
 	}
 	a->req = a->answer.req = in->req;
-	int rc = views_add(&k->views, in, m->len, &a->answer, &why);
+	int rc = fault_step("skills.view", &why) < 0 ?
+			 -why.code :
+			 views_add(&k->views, in, m->len, &a->answer, &why);
 	a->view = a->answer.view;
 	if (rc == 0 && (rc = opener_ask(&k->opener, k->root_fd, a->view, &why)) < 0)
 		views_drop(&k->views, a->view);
@@ -212,6 +215,7 @@ static int on_close(void *ctx, struct msg *m, struct err *e)
 	struct k_view_ref in;
 
 	memcpy(&in, m->body, sizeof(in));
+	fault_hit("skills.close");
 	bool is_there = state_view(k->views.state, in.view) != NULL;
 	answer_counts(k, &in);
 	views_drop(&k->views, in.view);
@@ -490,6 +494,7 @@ static int start_role(struct keeper *k, const char *role, const int *fds, unsign
 	int rc = spawn(role, ret_fd, e);
 
 	memcpy(start.root, k->start.s.root, sizeof(start.root));
+	memcpy(start.fault, k->start.config.fault, sizeof(start.fault));
 	if (rc == 0)
 		rc = msg_send(*ret_fd, R_START, &start, sizeof(start), fds, nfds, e);
 	if (rc == 0)

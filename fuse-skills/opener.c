@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/scope.h"
 #include "wire/msg.h"
 
@@ -40,7 +41,8 @@ static int open_view(int root, uint64_t view)
 	char name[32];
 
 	snprintf(name, sizeof(name), "v%llu", (unsigned long long)view);
-	return (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
+	errno = fault_hit("skills.open");
+	return errno ? -1 : (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
 }
 
 static int answer_one(int fd, struct msg *m, struct err *e)

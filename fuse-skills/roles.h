@@ -17,6 +17,8 @@
  */
 #include <stdint.h>
 
+#include "config/config.h"
+
 enum role_msg {
 	R_START = 64, /* keeper -> both: struct r_start; [0] life line; server: [1] state, [2] FUSE */
 	R_READY,      /* both -> keeper, once */
@@ -36,6 +38,7 @@ int role_tie(int life_line_fd, struct err *e);
 
 struct r_start {
 	char root[256];
+	char fault[CONFIG_FAULT_MAX]; /* base/fault.h */
 	uint32_t uid, gid;
 };
 

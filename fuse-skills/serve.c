@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "names.h"
 
@@ -578,6 +579,11 @@ static void reply_read(fuse_req_t req, struct want *w, size_t size, uint64_t off
 
 	w->first = offset / SKILL_CHUNK;
 	w->count = skill_chunks(end) - w->first;
+	int code = fault_hit("skills.read");
+	if (code) {
+		fuse_reply_err(req, code);
+		return;
+	}
 	bool is_at_hand = desk->node == w->node && desk->first_byte <= offset &&
 			  end <= desk->first_byte + (uint64_t)desk->bytes;
 	if (!is_at_hand && read_chunks(s, w, desk, &e) < 0) {

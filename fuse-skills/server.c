@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "config/places.h"
@@ -37,7 +38,7 @@ static int open_all(struct server *s, struct msg *m, struct err *e)
 	int rc;
 
 	memcpy(&s->start, m->body, sizeof(s->start));
-	s->start.root[sizeof(s->start.root) - 1] = '\0';
+	s->start.root[sizeof(s->start.root) - 1] = s->start.fault[sizeof(s->start.fault) - 1] = '\0';
 	autoclose int state = msg_take_fd(m, 1), fuse = msg_take_fd(m, 2);
 	s->life_line = msg_take_fd(m, 0);
 	rc = places_init(s->start.root, &p, e);
@@ -78,6 +79,8 @@ static int on_start(void *ctx, struct msg *m, struct err *e)
 	struct server *s = ctx;
 	int rc = open_all(s, m, e);
 
+	if (rc == 0)
+		rc = fault_arm(s->start.fault, e);
 	return rc < 0 ? rc : start(s, e);
 }
 

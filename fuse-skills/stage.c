@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "digest/digest.h"
@@ -122,6 +123,8 @@ static int copy_content(struct staging *s, int out, uint64_t size, struct chunke
 		int rc = s->at == s->have ? refill(s, e) : 0;
 		size_t n = s->have - s->at < size ? s->have - s->at : (size_t)size;
 		if (rc == 0)
+			rc = fault_step("stage.write", e);
+		if (rc == 0)
 			rc = fd_write_all(out, s->input + s->at, n, e);
 		if (rc < 0)
 			return rc;
@@ -136,6 +139,8 @@ static int copy_content(struct staging *s, int out, uint64_t size, struct chunke
 
 static int create(const struct staging *s, const char *name, struct err *e)
 {
+	if (fault_step("stage.create", e) < 0)
+		return -e->code;
 	int fd = openat(s->room.dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 			0640);
 
@@ -406,6 +411,8 @@ static int settle(struct staging *s, struct err *e)
 	read_front_matter(s, image);
 	digest_sha256(text, len, s->result.digest);
 	rc = write_named(s, 'm', s->result.digest, text, len, e);
+	if (rc == 0)
+		rc = fault_step("stage.commit", e);
 	if (rc == 0)
 		rc = depot_commit(s->depot, &s->room, s->result.slug, s->result.digest, e);
 	return rc;

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "config/places.h"
@@ -52,9 +53,11 @@ static int on_start(void *ctx, struct msg *m, struct err *e)
 	struct err ignored;
 
 	memcpy(&start, m->body, sizeof(start));
-	start.root[sizeof(start.root) - 1] = '\0';
+	start.root[sizeof(start.root) - 1] = start.fault[sizeof(start.fault) - 1] = '\0';
 	int life_line = msg_take_fd(m, 0); /* open for ever */
 	int rc = role_tie(life_line, e);
+	if (rc == 0)
+		rc = fault_arm(start.fault, e);
 	if (rc == 0)
 		rc = places_init(start.root, &p, e);
 	if (rc < 0)

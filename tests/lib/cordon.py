@@ -27,6 +27,7 @@ BUILD = os.path.abspath(os.environ.get("CORDON_BUILD", os.path.join(TOP, "build"
 BIN = os.path.join(BUILD, "bin")
 CORDON = os.path.join(BIN, "cordon")
 STORE = os.path.join(BUILD, "images")
+SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))  # patience: of a sanitizer build, say
 
 
 # --- TAP
@@ -64,6 +65,9 @@ def main():
             sys.stdout.flush()
             continue
         print("ok %d - %s" % (number, name), flush=True)
+    for line in _reports + [line for plane in _live for line in plane.reports()]:
+        failed += 1
+        print("# " + line)
     sys.exit(1 if failed else 0)
 
 
@@ -79,7 +83,7 @@ def contains(text, part, what=""):
 
 def eventually(condition, what, seconds=10.0, step=0.02):
     """Polls @condition until it is true; gives its value."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SCALE
     while True:
         value = condition()
         if value:
@@ -115,7 +119,7 @@ class Result:
 
 def run(argv, data=None, env=None, timeout=120, cwd=None, **more):
     started = time.monotonic()
-    done = subprocess.run(argv, input=data, env=env, timeout=timeout, cwd=cwd,
+    done = subprocess.run(argv, input=data, env=env, timeout=timeout * SCALE, cwd=cwd,
                           stdin=subprocess.DEVNULL if data is None else None,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
@@ -124,6 +128,7 @@ def run(argv, data=None, env=None, timeout=120, cwd=None, **more):
 # --- Planes
 
 _live = []
+_reports = []  # what a sanitizer wrote into the log of a plane: an error, whatever the tests say
 
 
 def _on_signal(number, _frame):
@@ -250,7 +255,13 @@ class Plane:
             self.cordon("down", timeout=60)
         self._kill_left()
         self._remove_cgroups()
+        _reports.extend(self.reports())
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def reports(self):
+        """What a sanitizer wrote into the log."""
+        return [line for line in self.log.splitlines()
+                if "Sanitizer" in line or "runtime error:" in line]
 
     # --- Speaking to it
 
@@ -329,6 +340,8 @@ class Plane:
 
     def kill(self, daemon, number=signal.SIGKILL):
         pid = self.pid(daemon)
+        if pid <= 1:  # between two lives: 0 would be our own process group
+            raise AssertionError("%s does not run" % daemon)
         os.kill(pid, number)
         return pid
 

@@ -7,16 +7,19 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 static struct {
 	char step[64]; /* "": disarmed */
-	enum { FAULT_KILL, FAULT_DELAY, FAULT_ERROR } action;
-	long value, after, count;
+	enum { FAULT_KILL, FAULT_DELAY, FAULT_ERROR, FAULT_SHORT } action;
+	long value, after, times, count;
 } armed;
 
 static int parse_number(const char *text, const char *key, long *ret)
@@ -39,7 +42,10 @@ static int parse_part(const char *part)
 		armed.action = FAULT_DELAY;
 	else if (parse_number(part, "error=", &armed.value))
 		armed.action = FAULT_ERROR;
-	else if (!parse_number(part, "after=", &armed.after))
+	else if (strcmp(part, "short") == 0)
+		armed.action = FAULT_SHORT;
+	else if (!parse_number(part, "after=", &armed.after) &&
+		 !parse_number(part, "times=", &armed.times))
 		return -EINVAL;
 	return 0;
 }
@@ -64,14 +70,28 @@ int fault_arm(const char *spec, struct err *e)
 	for (; part; part = strtok_r(NULL, ":", &save))
 		if (parse_part(part) < 0)
 			return err_set(e, EINVAL, "fault: '%s' is no action", part);
-	snprintf(armed.step, sizeof(armed.step), "%s", step);
+	const char *name = strchr(step, '/');
+	size_t n = name ? (size_t)(name++ - step) : 0;
+	if (n && (strlen(program_invocation_short_name) != n ||
+		  memcmp(program_invocation_short_name, step, n) != 0))
+		return 0; /* somebody else's */
+	snprintf(armed.step, sizeof(armed.step), "%s", n ? name : step);
 	return 0;
 }
 
-int fault_hit(const char *step)
+/* Is @step the armed one, and is this one of the times it strikes? */
+static bool strikes(const char *step)
 {
-	if (!armed.step[0] || strcmp(armed.step, step) != 0 || ++armed.count < armed.after)
-		return 0;
+	if (!armed.step[0] || strcmp(armed.step, step) != 0 || ++armed.count < armed.after ||
+	    (armed.times && armed.count >= armed.after + armed.times))
+		return false;
+	if (armed.count == armed.after)
+		log_info("fault", "step=%s", step);
+	return true;
+}
+
+static int strike(void)
+{
 	if (armed.action == FAULT_ERROR)
 		return (int)armed.value;
 	if (armed.action == FAULT_KILL) {
@@ -83,9 +103,24 @@ int fault_hit(const char *step)
 	return 0;
 }
 
+int fault_hit(const char *step)
+{
+	return strikes(step) ? strike() : 0;
+}
+
+int fault_write(const char *step, size_t *len)
+{
+	if (!strikes(step))
+		return 0;
+	if (armed.action != FAULT_SHORT)
+		return strike();
+	*len = *len > 1 ? *len / 2 : *len;
+	return 0;
+}
+
 int fault_step(const char *step, struct err *e)
 {
 	int code = fault_hit(step);
 
-	return code ? err_set(e, code, "fault at %s", step) : 0;
+	return code ? err_set(e, code, "fault at %s: %s", step, strerror(code)) : 0;
 }

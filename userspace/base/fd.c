@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/scope.h"
 
 enum { SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
@@ -32,20 +33,32 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode, struct 
 	return fd < 0 ? err_set(e, errno, "open '%s': %s", path, strerror(errno)) : (int)fd;
 }
 
-int fd_write_all(int fd, const void *buf, size_t len, struct err *e)
+/* Writes at @at, or where the descriptor stands where that is negative. */
+static int write_whole(int fd, const char *p, size_t len, off_t at, struct err *e)
 {
-	const char *p = buf;
-
 	while (len > 0) {
-		ssize_t n = write(fd, p, len);
+		size_t part = len;
+		errno = fault_write(at < 0 ? "fd.write" : "fd.pwrite", &part);
+		ssize_t n = errno ? -1 : at < 0 ? write(fd, p, part) : pwrite(fd, p, part, at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return err_set(e, errno, "write: %s", strerror(errno));
 		p += n;
 		len -= (size_t)n;
+		at += at < 0 ? 0 : n;
 	}
 	return 0;
+}
+
+int fd_write_all(int fd, const void *buf, size_t len, struct err *e)
+{
+	return write_whole(fd, buf, len, -1, e);
+}
+
+int fd_pwrite_all(int fd, const void *buf, size_t len, off_t at, struct err *e)
+{
+	return write_whole(fd, buf, len, at, e);
 }
 
 int fd_read_all(int fd, size_t max, char **ret, size_t *ret_len, struct err *e)

@@ -19,8 +19,9 @@
  */
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode, struct err *e);
 
-/* Writes all @len bytes, through EINTR and short writes. */
+/* Writes all @len bytes, through EINTR and short writes; at @at (not negative), or where @fd is. */
 int fd_write_all(int fd, const void *buf, size_t len, struct err *e);
+int fd_pwrite_all(int fd, const void *buf, size_t len, off_t at, struct err *e);
 
 /*
  * Reads @fd to its end into a fresh, NUL-terminated buffer of at most @max

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
+
 void feed_begin(struct feed *f, struct loop *l)
 {
 	memset(f, 0, sizeof(*f));
@@ -50,20 +52,33 @@ void feed_done(struct feed *f)
 	drop_bytes(f);
 }
 
+/* Out of memory or of something like it: what is missing must not look like an end of input. */
+static void break_off(struct feed *f)
+{
+	f->is_broken = true;
+	feed_close(f);
+}
+
 static void on_writable(struct watch *w, uint32_t events);
 
 /* Writes what the pipe takes; watches for more room only while something waits. */
 static void pump(struct feed *f)
 {
 	while (f->fd >= 0 && f->at < f->len) {
-		ssize_t n = write(f->fd, f->buf + f->at, f->len - f->at);
+		size_t len = f->len - f->at;
+		errno = fault_write("feed.write", &len);
+		ssize_t n = errno ? -1 : write(f->fd, f->buf + f->at, len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
 			struct err e;
 			if (!f->watch.fn &&
 			    loop_watch(f->loop, &f->watch, f->fd, EPOLLOUT, on_writable, &e) < 0)
-				feed_close(f);
+				break_off(f);
+			return;
+		}
+		if (n < 0 && errno != EPIPE) {
+			break_off(f);
 			return;
 		}
 		if (n < 0) {
@@ -109,9 +124,9 @@ size_t feed_put(struct feed *f, const void *buf, size_t len)
 	if (f->is_closed)
 		return len;
 	if (!f->buf) {
-		f->buf = malloc(FEED_MAX);
+		f->buf = fault_hit("feed.keep") ? NULL : malloc(FEED_MAX);
 		if (!f->buf) {
-			feed_close(f);
+			break_off(f);
 			return len;
 		}
 		f->cap = FEED_MAX;

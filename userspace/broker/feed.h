@@ -23,6 +23,7 @@ struct feed {
 	size_t at, len, cap;
 	bool is_ended;	/* nothing more is put in */
 	bool is_closed; /* the command's end is gone */
+	bool is_broken; /* closed by us: the command did not get all of it */
 	void (*on_room)(struct feed *f); /* there is room again, or it is closed */
 };
 

@@ -89,7 +89,8 @@ static void make_receipt(struct command *c)
 	struct err e = { 0 };
 
 	/* A request that was not understood has no input to speak of. */
-	if (!c->input || !c->broker->keys.attestation || !(r = malloc(sizeof(*r))))
+	if (!c->input || !c->broker->keys.attestation || fault_hit("record.receipt") ||
+	    !(r = malloc(sizeof(*r))))
 		return;
 	if (!c->has_input_digest)
 		digest_end(c->input, c->input_digest);
@@ -142,7 +143,7 @@ static json_t *row_letter(const struct command *c)
 /* The statement, where something was measured; then the row. */
 static void write_row(struct command *c, ledger_answer fn)
 {
-	auto_json json_t *body = row_letter(c);
+	auto_json json_t *body = fault_hit("record.row") ? NULL : row_letter(c);
 	autofree char *envelope = NULL;
 
 	if (c->signed_receipt && c->has_started && !c->is_denied)
@@ -151,6 +152,8 @@ static void write_row(struct command *c, ledger_answer fn)
 		json_object_set_new(body, "envelope", json_string(envelope));
 	if (body)
 		c->letter = ledger_send(&c->broker->ledger, L_ROW, body, LETTER_KEPT, fn, c);
+	else
+		c->broker->ledger.lost++; /* no memory for it: a loss is counted all the same */
 	if (!c->letter)
 		log_error("row", "job=%s error=\"lost\"", c->job_id[0] ? c->job_id : "-");
 }

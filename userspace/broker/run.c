@@ -63,7 +63,11 @@ static bool pipe_read(struct command *c, int i)
 		pipe_close(c, i);
 		return false;
 	}
-	if (output_add(&c->out[i], b->scratch, (size_t)n) && !c->has_done)
+	if (!output_add(&c->out[i], b->scratch, (size_t)n) || c->has_done)
+		return true;
+	if (c->out[i].is_broken)
+		run_kill(c, REASON_WORKER_ERROR, TERMINATION_WORKER_ERROR);
+	else
 		run_kill(c, REASON_NONE, TERMINATION_OUTPUT_CAP_EXCEEDED);
 	return true;
 }
@@ -77,6 +81,7 @@ static void pipe_watch(struct command *c, int i)
 	if (loop_watch(&c->broker->loop, &c->pipes[i].watch, c->pipes[i].fd, EPOLLIN, on_pipe,
 		       &e) < 0) {
 		log_error("pipe", "error=\"%s\"", e.msg);
+		c->out[i].is_broken = true;
 		pipe_close(c, i);
 	}
 }
@@ -98,6 +103,12 @@ void run_pipes_resume(struct command *c)
 
 /* --- The end */
 
+/* Bytes that never reached it, or never reached us, for want of memory. */
+static bool is_broken(const struct command *c)
+{
+	return c->feed.is_broken || c->out[OUT_STDOUT].is_broken || c->out[OUT_STDERR].is_broken;
+}
+
 static void judge(struct command *c)
 {
 	const struct w_done *d = &c->done;
@@ -110,7 +121,10 @@ static void judge(struct command *c)
 	if (c->reason < REASON_NONE || c->reason >= REASON_COUNT)
 		c->reason = REASON_WORKER_ERROR;
 	is_plain = c->termination == TERMINATION_EXITED && c->reason == REASON_NONE;
-	if (is_plain && (c->out[OUT_STDOUT].is_truncated || c->out[OUT_STDERR].is_truncated))
+	if (is_plain && is_broken(c)) {
+		c->termination = TERMINATION_WORKER_ERROR;
+		c->reason = REASON_WORKER_ERROR;
+	} else if (is_plain && (c->out[OUT_STDOUT].is_truncated || c->out[OUT_STDERR].is_truncated))
 		c->termination = TERMINATION_OUTPUT_CAP_EXCEEDED; /* it ended before the kill came */
 	else if (is_plain && d->workspace_over && !d->oom_killed)
 		c->termination = TERMINATION_DISK_QUOTA_EXCEEDED;
@@ -196,7 +210,7 @@ void run_kill(struct command *c, enum reason why, enum termination termination)
 	c->kill_reason = why;
 	c->kill_termination = termination;
 	/* Output came before the word that it began: that word comes first, and then the end. */
-	if (!c->has_started && termination == TERMINATION_OUTPUT_CAP_EXCEEDED)
+	if (!c->has_started && termination != TERMINATION_EXITED)
 		return;
 	worker_kill(&c->broker->worker, &c->call, why, termination);
 }
@@ -228,7 +242,7 @@ static void on_started(struct worker_call *call, const struct w_started *s)
 
 	fault_hit("command.started");
 	c->has_started = true;
-	if (c->kill_termination == TERMINATION_OUTPUT_CAP_EXCEEDED)
+	if (c->kill_termination > TERMINATION_EXITED)
 		worker_kill(&c->broker->worker, call, c->kill_reason, c->kill_termination);
 	c->started_ns = s->realtime_ns;
 	if (s->workspace_bytes)
@@ -331,8 +345,10 @@ enum reason run_begin(struct command *c, const char **ret_text)
 	struct err e = { 0 };
 
 	fill_run(c, &run);
-	autoclose int argv = fd_sealed("argv", c->request.args, c->request.args_len, &e);
-	if (argv < 0 || !output_begin(&c->out[OUT_STDOUT], c->limits.output_bytes) ||
+	autoclose int argv = fault_step("run.argv", &e) < 0 ?
+				     -1 :
+				     fd_sealed("argv", c->request.args, c->request.args_len, &e);
+	if (argv < 0 || fault_hit("run.output") || !output_begin(&c->out[OUT_STDOUT], c->limits.output_bytes) ||
 	    !output_begin(&c->out[OUT_STDERR], c->limits.output_bytes)) {
 		*ret_text = "out of memory";
 		return REASON_WORKER_ERROR;

@@ -257,7 +257,11 @@ static const struct {
 void command_go_on(struct command *c)
 {
 	while (c->step < ARRAY_SIZE(steps)) {
-		fault_hit(steps[c->step].fault);
+		int code = fault_hit(steps[c->step].fault);
+		if (code) {
+			refuse(c, REASON_WORKER_ERROR, strerror(code));
+			return;
+		}
 		if (steps[c->step++].run(c) == STEP_OVER)
 			return;
 	}

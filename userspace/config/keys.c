@@ -161,9 +161,9 @@ static const struct config_key keys[] = {
 	  "First of 16 ids of the daemons: broker +1, ledger +2, gateway +3, skills +4. Not used "
 	  "where the installed users cordon-broker, cordon-ledger, ... exist and ROOT is /." },
 	{ "fault", CONFIG_TEXT, FIELD(fault), 0, 0, NULL, "",
-	  ALL_DAEMONS | FOR_SUPERVISOR | AT_START_ONLY,
-	  "For tests alone: STEP:kill, STEP:delay=MS or STEP:error=ERRNO, with :after=N; the "
-	  "labelled step at which a daemon dies, waits or fails." },
+	  ALL_DAEMONS | FOR_SUPERVISOR,
+	  "For tests alone: STEP:kill, STEP:delay=MS, STEP:error=ERRNO or STEP:short, with "
+	  ":after=N and :times=N; the labelled step at which a daemon dies, waits or fails." },
 };
 
 const struct config_key *config_keys(size_t *ret_n)

@@ -107,7 +107,7 @@ int start_reload(struct msg *m, struct config *ret, struct err *e)
 	if (s.nfds != 1 || s.kinds[0] != SFD_CONFIG)
 		return err_set(e, EPROTO, "a reload without configuration");
 	autoclose int fd = msg_take_fd(m, 0);
-	return read_config(fd, ret, e);
+	return read_config(fd, ret, e) < 0 ? -e->code : fault_arm(ret->fault, e);
 }
 
 int start_ready(struct err *e)

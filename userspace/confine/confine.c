@@ -87,6 +87,15 @@ static int set_limits(const struct confinement *c, uint32_t *missing, struct err
 	return 0;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* LeakSanitizer stops its process with ptrace, which no confined program is let do. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+#endif
+
 int confine_early(const struct confinement *c, struct err *e)
 {
 	uint32_t missing = 0;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "gateway/door.h"
@@ -22,16 +23,13 @@
 
 /* --- Rooms, from the worker */
 
-static int on_room(void *ctx, struct msg *m, struct err *e)
+static int add_room(struct gateway *g, uint64_t slot, struct msg *m, struct err *e)
 {
-	struct gateway *g = ctx;
-	struct g_room msg;
 	struct room *room;
 	int fds[G_LISTENERS_MAX], rc;
 	unsigned n = m->nfds;
 
-	memcpy(&msg, m->body, sizeof(msg));
-	if (rooms_add(&g->rooms, msg.slot, &room, e) < 0)
+	if (fault_step("gateway.room", e) < 0 || rooms_add(&g->rooms, slot, &room, e) < 0)
 		return -e->code;
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = msg_take_fd(m, i);
@@ -41,6 +39,20 @@ static int on_room(void *ctx, struct msg *m, struct err *e)
 		rooms_remove(&g->rooms, room);
 	}
 	return rc;
+}
+
+/* Want of memory or descriptors costs the one slot its room: registering it will be refused. */
+static int on_room(void *ctx, struct msg *m, struct err *e)
+{
+	struct g_room msg;
+
+	memcpy(&msg, m->body, sizeof(msg));
+	if (add_room(ctx, msg.slot, m, e) == 0)
+		return 0;
+	if (e->code == EEXIST)
+		return -EEXIST; /* the worker breaks the protocol */
+	log_error("room", "slot=%llu error=\"%s\"", (unsigned long long)msg.slot, e->msg);
+	return 0;
 }
 
 static void end_room(struct gateway *g, struct room *room)
@@ -112,7 +124,7 @@ static int on_register(void *ctx, struct msg *m, struct err *e)
 	room = rooms_find(&g->rooms, msg.slot);
 	if (!room)
 		err_set(&why, ENOENT, "the slot has no room here");
-	else
+	else if (fault_step("gateway.register", &why) == 0)
 		room_register(&g->rooms, room, &msg, (const char *)m->body + sizeof(msg),
 			      m->len - sizeof(msg), &why);
 	explicit_bzero(msg.token, sizeof(msg.token));
@@ -162,6 +174,7 @@ static int on_unregister(void *ctx, struct msg *m, struct err *e)
 	struct room *room;
 
 	memcpy(&msg, m->body, sizeof(msg));
+	fault_hit("gateway.unregister");
 	c.head.req = msg.req;
 	c.head.slot = msg.slot;
 	room = rooms_find(&g->rooms, msg.slot);

@@ -73,12 +73,16 @@ static int dial(struct conn *c, const struct address *a, uint16_t port)
 	struct sockaddr_storage to;
 	socklen_t len = fill(a, port, &to);
 	struct err ignored;
+	int code = fault_hit("gateway.dial");
+
+	if (code)
+		return -code;
 	int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS) {
-		int code = errno;
+		code = errno;
 		close(fd);
 		return -code;
 	}

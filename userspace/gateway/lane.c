@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fault.h"
+
 enum {
 	TURNS = 8,	  /* reads before others have their turn */
 	BULK_AFTER = 3,	  /* full reads in a row that make a lane splice */
@@ -124,11 +126,16 @@ static ssize_t write_end(struct end *to, const char *buf, size_t len)
 {
 	ssize_t n;
 
+	const size_t whole = len;
+
+	errno = fault_write("gateway.send", &len);
+	if (errno)
+		return -errno;
 	do {
 		n = send(to->w.fd, buf, len, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	if (n >= 0) {
-		if ((size_t)n < len)
+		if ((size_t)n < whole)
 			to->is_writable = false;
 		return n;
 	}

@@ -27,11 +27,7 @@ static int write_out(struct keeper *k, const struct secret_set *keys, struct err
 
 	memcpy(k->c.boot, k->boot, sizeof(k->boot));
 	audit_checkpoint_render(secrets_current(keys), &k->c, text);
-	ssize_t n = pwrite(k->fd, text, sizeof(text), 0);
-	if (n != (ssize_t)sizeof(text))
-		return err_set(e, n < 0 ? errno : ENOSPC, "checkpoint: %s",
-			       n < 0 ? strerror(errno) : "short write");
-	return 0;
+	return fd_pwrite_all(k->fd, text, sizeof(text), 0, e) < 0 ? err_wrap(e, "checkpoint") : 0;
 }
 
 __attribute__((format(printf, 2, 3))) static void freeze(struct keeper *k, const char *fmt, ...)

@@ -56,8 +56,10 @@ static int start_file(struct spool *s, struct err *e)
 		return err_set(e, EIO, "spool: no random bytes");
 	digest_hex(raw, sizeof(raw), s->nonce);
 	snprintf(header, sizeof(header), "%s%s\n", label, s->nonce);
-	if (ftruncate(s->fd, 0) < 0 || pwrite(s->fd, header, HEADER_LEN, 0) != HEADER_LEN)
+	if (ftruncate(s->fd, 0) < 0)
 		return err_set(e, errno, "spool: %s", strerror(errno));
+	if (fd_pwrite_all(s->fd, header, HEADER_LEN, 0, e) < 0)
+		return err_wrap(e, "spool");
 	s->end = HEADER_LEN;
 	s->line = 1;
 	return 0;
@@ -113,7 +115,7 @@ static bool put_file(struct spool *s, const struct secret *key, int64_t time_us,
 	line[2 * DIGEST_LEN] = ' ';
 	rest[total] = '\n';
 	total += 2 * DIGEST_LEN + 2;
-	if (pwrite(s->fd, line, total, s->end) != (ssize_t)total) {
+	if (fd_pwrite_all(s->fd, line, total, s->end, &ignored) < 0) {
 		if (ftruncate(s->fd, s->end) < 0)
 			return false; /* a torn line: its MAC is wrong, and it is written over */
 		return false;

@@ -350,6 +350,10 @@ int store_run(struct store *s, enum store_statement id, const struct value *valu
 {
 	if (start(s, id, values, n, e) < 0)
 		return -e->code;
+	if (fault_step("ledger.write", e) < 0) {
+		s->is_failed = true;
+		return -e->code;
+	}
 	int rc = sqlite3_step(s->statements[id]);
 	if (rc != SQLITE_DONE)
 		fail(s, "write", e);

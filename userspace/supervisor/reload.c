@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "supervisor/life.h"
@@ -15,7 +16,7 @@ enum { RELOAD_MS = 5000 };
 
 static void finish(struct life *l)
 {
-	struct err *failed = l->reload_failed.code ? &l->reload_failed : NULL;
+	struct err *failed = l->reload_failed.code ? &l->reload_failed : NULL, ignored;
 
 	if (failed) {
 		log_error("reload", "%s", failed->msg);
@@ -26,6 +27,7 @@ static void finish(struct life *l)
 		l->plane->text = l->new_text;
 		l->plane->text_len = l->new_len;
 		l->plane->config = l->new_config;
+		fault_arm(l->plane->config.fault, &ignored); /* every daemon has read it */
 	}
 	l->new_text = NULL;
 	l->reload_deadline_ms = 0;

@@ -633,9 +633,11 @@ static int from_supervisor(struct loop *l, struct msg *m, struct err *e)
 	int rc = msg_recv(l->supervisor_fd, m, e);
 
 	if (rc > 0 && m->type == S_RELOAD) {
-		struct s_result r = { .code = 0 };
+		struct config c; /* every key of ours is read at start alone, but one: start_reload */
+		struct err why;
+		rc = start_reload(m, &c, &why);
 		msg_close_fds(m);
-		return msg_send(l->supervisor_fd, S_RELOADED, &r, sizeof(r), NULL, 0, e);
+		return start_reloaded(rc < 0 ? &why : NULL, e);
 	}
 	if (rc > 0 && m->type == S_PEER)
 		return on_peer(l, m, e);
