@@ -33,7 +33,7 @@ from hostile import rows  # noqa: E402
 
 ALL = os.environ.get("FAULTS") == "all"
 SLACK = 4           # descriptors: pipes kept for bulk, sockets of the resolver
-KILLS_PER_LIFE = 4  # of one daemon: cordond waits longer before each restart
+KILLS_PER_LIFE = 4
 NOMEM, FILES, FULL, BROKEN = "error=12", "error=24", "error=28", "error=5"
 for _text, _name in ((NOMEM, "ENOMEM"), (FILES, "EMFILE"), (FULL, "ENOSPC"), (BROKEN, "EIO")):
     assert _text == "error=%d" % getattr(errno, _name)
@@ -342,14 +342,6 @@ def chosen():
     return found
 
 
-def lives(trials):
-    """Trials in groups of one life of a plane: a few kills each, all the rest in one."""
-    kills = [t for t in trials if t[1] == KILL]
-    yield [t for t in trials if t[1] != KILL]
-    for i in range(0, len(kills), KILLS_PER_LIFE):
-        yield kills[i:i + KILLS_PER_LIFE]
-
-
 def run_life(program, trials, audit):
     with Plane(pool=0, audit=audit, gateway__resolver=internet.DNS) as plane:
         bench = Bench(plane)
@@ -370,15 +362,46 @@ def run_life(program, trials, audit):
         equal(failed, [], "trials")
 
 
+def errors(program, *modes):
+    trials = [t for t in chosen()[program] if t[1] != KILL]
+    for audit in modes if not ALL else ("required", "best_effort"):
+        run_life(program, trials, audit)
+
+
+@test
+def the_broker_goes_on_after_errors():
+    errors("cordon-broker", "required")
+
+
+@test
+def the_worker_goes_on_after_errors():
+    errors("cordon-worker", "required")
+
+
+@test
+def the_ledger_goes_on_after_errors():
+    errors("cordon-ledger", "required", "best_effort")
+
+
+@test
+def the_gateway_goes_on_after_errors():
+    errors("cordon-gateway", "required")
+
+
+@test
+def the_skills_go_on_after_errors():
+    errors("cordon-skills", "required")
+
+
+# Kills: a few of one daemon in each life of a plane, for cordond waits longer every time.
 for _program, _trials in chosen().items():
-    for _number, _group in enumerate(lives(_trials)):
-        for _audit in ("required", "best_effort") if ALL or _program == "cordon-ledger" else ("required",):
-            def _run(program=_program, group=_group, audit=_audit):
-                run_life(program, group, audit)
-            _run.__name__ = "%s_%s_%s" % (_program.replace("-", "_"), _audit,
-                                          "goes_on_after_errors" if _number == 0 else
-                                          "comes_back_after_kills_%d" % _number)
-            test(_run)
+    _kills = [t for t in _trials if t[1] == KILL]
+    for _i in range(0, len(_kills), KILLS_PER_LIFE):
+        def _run(program=_program, group=_kills[_i:_i + KILLS_PER_LIFE]):
+            run_life(program, group, "required")
+        _run.__name__ = "%s_comes_back_after_kills_%d" % (_program.replace("-", "_"),
+                                                          _i // KILLS_PER_LIFE + 1)
+        test(_run)
 
 
 @test
