@@ -209,6 +209,9 @@ vmtest: all $(PROBES)
 # Every fault at every step; `make check` runs one error of each, and the kills test_kill.py has not.
 faults: all images
 	@FAULTS=all TEST_TIMEOUT_SCALE=4 $(PYTHON) tests/run.py --build $(O) -v tests/system/test_faults.py tests/system/test_kill.py
+SOAK_COMMANDS ?= 2000
+soak: all images
+	@SOAK_COMMANDS=$(SOAK_COMMANDS) TEST_TIMEOUT_SCALE=4 $(PYTHON) tests/run.py --build $(O) -v tests/system/test_soak.py
 bench: all
 	@$(PYTHON) tests/bench/run.py --build $(O) $(T)
 

@@ -11,7 +11,8 @@ alone, `cordon-test: timeout=N` sets its seconds (300). Every test runs under a
 keeper of its own, a child subreaper, so that whatever it started and lost is
 found again: ended when the time is up, and a failure when the test
 itself has ended. Failed: a test line that is not ok, a plan that does not
-match, an exit status that does not fit, a program that ran no test. Skips that
+match, an exit status that does not fit, a program that ran no test, anything on the
+host that carries the name of an instance the test made, a file in its TMPDIR. Skips that
 tests/expected-skips does not name fail when CI=true. The last line is
 `N passed, N failed, N skipped`; DIR/tests-ran.txt lists what passed (for the
 check of CLAIMS.md, which --claims runs at the end). Stock library only.
@@ -20,6 +21,8 @@ import argparse, ctypes, fnmatch, json, os, re, shutil, signal, subprocess, sys,
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
+sys.path.insert(0, os.path.join(HERE, "lib"))
+import leftovers  # noqa: E402
 TIMEOUT_S, GRACE_S, LEFTOVER_S, SHOWN_LINES = 300, 10, 5, 150
 SKIPPED_STATUS = 77
 NOTES_WITHIN = 1500              # characters at the head of a source
@@ -162,7 +165,12 @@ class Test:
             return []
 
     def begin(self, env, scratch):
-        self.out, self.err, self.result = (os.path.join(scratch, x) for x in ("out", "err", "result"))
+        self.out, self.err, self.result, self.instances, self.tmp = (
+            os.path.join(scratch, x) for x in ("out", "err", "result", "instances", "tmp"))
+        os.chmod(scratch, 0o711)  # what the tests make there is for daemons of other ids too
+        os.mkdir(self.tmp)
+        os.chmod(self.tmp, 0o1777)
+        env = dict(env, TMPDIR=self.tmp, CORDON_INSTANCES=self.instances)
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.keeper = os.fork()
             if self.keeper == 0:
@@ -184,6 +192,28 @@ class Test:
         with open(self.err, errors="replace") as f:
             self.errors = f.read().splitlines()
         self.judge(r, self.read_tap())
+        if not r["timed_out"] and not r.get("stopped"):
+            self.look_for_leftovers()
+
+    def look_for_leftovers(self):
+        """The kernel takes some away a moment after their last user: patience, then a failure."""
+        try:
+            with open(self.instances) as f:
+                instances = [line.split() for line in f]
+        except FileNotFoundError:
+            instances = []
+        patience = time.monotonic() + LEFTOVER_S
+        for root, name in instances:
+            left = leftovers.left_of(root, name)
+            while left and time.monotonic() < patience:
+                time.sleep(0.1)
+                left = leftovers.left_of(root, name)
+            left += [root] if os.path.exists(root) else []
+            if left:
+                self.problems.append("left behind of %s: %s" % (name, "; ".join(left[:20])))
+        files = os.listdir(self.tmp)
+        if files:
+            self.problems.append("left in its TMPDIR: " + " ".join(sorted(files)[:20]))
 
     def read_tap(self):
         planned, whole_skip = None, None

@@ -22,6 +22,8 @@ import tempfile
 import time
 import traceback
 
+import leftovers
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("CORDON_BUILD", os.path.join(TOP, "build")))
 BIN = os.path.join(BUILD, "bin")
@@ -188,6 +190,9 @@ class Plane:
         self.root = os.path.realpath(tempfile.mkdtemp(prefix="cdn-", dir="/tmp"))
         os.chmod(self.root, 0o755)
         self.name = "cordon-" + hashlib.sha256(self.root.encode()).hexdigest()[:8]
+        if "CORDON_INSTANCES" in os.environ:  # for who looks when the test has ended (tests/run.py)
+            with open(os.environ["CORDON_INSTANCES"], "a") as f:
+                f.write("%s %s\n" % (self.root, self.name))
         _live.append(self)
         try:
             self.configure()
@@ -355,13 +360,7 @@ class Plane:
 
     def cgroups(self):
         """The instance's directories in every cgroup hierarchy."""
-        found = []
-        for mount in _cgroup_mounts():
-            for base, directories, _ in os.walk(mount):
-                if self.name in directories:
-                    found.append(os.path.join(base, self.name))
-                    directories.remove(self.name)
-        return found
+        return leftovers.cgroups(self.name)
 
     def sandboxed(self):
         """Process ids in sandboxes, from the v2 tree."""
@@ -378,48 +377,17 @@ class Plane:
 
     def left_behind(self):
         """Everything on the host that carries the instance's name or lies in its root."""
-        left = ["cgroup " + path for path in self.cgroups()]
-        with open("/proc/self/mountinfo") as f:
-            left += ["mount " + line.split()[4] for line in f
-                     if self.root in line or self.name in line]
-        left += ["loop " + x for x in self.loops()]
-        for base in ("/sys/fs/bpf", "/run/netns"):
-            with contextlib.suppress(OSError):
-                left += ["pin %s/%s" % (base, x) for x in os.listdir(base) if self.name in x]
+        left = leftovers.left_of(self.root, self.name)
         for directory, _, files in os.walk(self.path("run")):
             left += ["file " + os.path.join(directory, x) for x in files]
-        left += ["process %d %s" % p for p in self.processes()]
         return left
 
     def loops(self):
-        found = []
-        for block in os.listdir("/sys/block"):
-            with contextlib.suppress(OSError):
-                with open("/sys/block/%s/loop/backing_file" % block) as f:
-                    if f.read().startswith(self.root + "/"):
-                        found.append(block)
-        return found
+        return leftovers.loops(self.root)
 
     def processes(self):
         """Processes in the instance's cgroups, or with its root as working directory."""
-        pids = set()
-        for top in self.cgroups():
-            for base, _, files in os.walk(top):
-                if "cgroup.procs" in files:
-                    with contextlib.suppress(OSError):
-                        with open(os.path.join(base, "cgroup.procs")) as f:
-                            pids |= {int(x) for x in f.read().split()}
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                with contextlib.suppress(OSError):
-                    if os.readlink("/proc/%s/cwd" % entry).startswith(self.root):
-                        pids.add(int(entry))
-        named = []
-        for pid in sorted(pids):
-            with contextlib.suppress(OSError):
-                with open("/proc/%d/comm" % pid) as f:
-                    named.append((pid, f.read().strip()))
-        return named
+        return leftovers.processes(self.root, self.name)
 
     def _kill_left(self):
         for top in self.cgroups():
@@ -438,11 +406,3 @@ class Plane:
                     with contextlib.suppress(OSError):
                         os.rmdir(base)
             time.sleep(0.02)
-
-
-def _cgroup_mounts():
-    with open("/proc/self/mountinfo") as f:
-        for line in f:
-            left, _, right = line.partition(" - ")
-            if right.split()[0] in ("cgroup", "cgroup2"):
-                yield left.split()[4]

@@ -55,6 +55,31 @@ def good_tests_pass_and_are_listed():
 
 
 @test
+def what_an_instance_leaves_behind_fails_its_test():
+    root = os.path.realpath(tempfile.mkdtemp(prefix="cdn-left-", dir="/tmp"))
+    body = ('echo "%s cordon-ffffffff" >> "$CORDON_INSTANCES"; mkdir -p %s/m; '
+            'mount -t tmpfs left %s/m; echo 1..1; echo "ok 1 - a"\n' % (root, root, root))
+    try:
+        rc, n, out = run(program("leaves.sh", "#!/bin/sh\n" + body))
+        assert (rc, n) == (1, (1, 1, 0)), out
+        assert "left behind of cordon-ffffffff: mount %s/m; %s" % (root, root) in out, out
+        # Another tree's instance is none of our business.
+        assert counts(GOOD) == (0, (2, 0, 0))
+    finally:
+        subprocess.run(["umount", root + "/m"], check=False)
+        shutil.rmtree(root)
+    rc, n, out = run(program("control.sh", "#!/bin/sh\n" + body + "umount %s/m; rm -r %s" % (root, root)))
+    assert (rc, n) == (0, (1, 0, 0)), out
+
+
+@test
+def a_file_left_in_its_tmpdir_fails_a_test():
+    rc, n = counts(GOOD + '; mktemp >/dev/null')
+    assert (rc, n) == (1, (2, 1, 0)), (rc, n)
+    assert counts(GOOD + '; rm $(mktemp)') == (0, (2, 0, 0))
+
+
+@test
 def a_failed_line_a_wrong_plan_and_a_wrong_status_fail():
     assert counts('echo 1..1; echo "not ok 1 - a"; exit 1') == (1, (0, 1, 0))
     assert counts('echo 1..3; echo "ok 1 - a"; echo "ok 2 - b"') == (1, (2, 1, 0))

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each line of broker's confinement, held against the kernel. */
+#include "tests/unit/confine_table.h"
+
+#include "broker/privileges.h"
+
+static void the_brokers_table_holds(void **state)
+{
+	(void)state;
+	hold_table(&broker_confinement);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TABLE_TEST(the_brokers_table_holds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
