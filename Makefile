@@ -204,7 +204,7 @@ lint: all $(ROOMS:%=$(O)/lib%.a)
 	@tests/lint/headers.sh $(O) && tests/lint/spdx.sh && tests/lint/map.py && tests/lint/claims.py
 guards: all $(PROBES)
 	@$(PYTHON) tests/guards.py --build $(O) $(T)
-vmtest: all $(PROBES)
+vmtest: all $(PROBES) $(patsubst %,$(O)/unit/%,$(filter %_privileges,$(UNIT)))
 	@vmtests/run.py --build $(O) $(T)
 # Every fault at every step; `make check` runs one error of each, and the kills test_kill.py has not.
 faults: all images

@@ -99,7 +99,7 @@ def make_disk(work, build, modules, version, store):
     root = work + "/root"
     shutil.rmtree(root, ignore_errors=True)
     for d in ("bin", "sbin", "usr", "proc", "sys", "dev", "tmp", "run", "etc", "images",
-              "cordon/bin", "cordon/probe", "lib/modules", "scripts", "var"):
+              "cordon/bin", "cordon/probe", "cordon/unit", "lib/modules", "scripts", "var"):
         os.makedirs("%s/%s" % (root, d))
     shutil.copy("/bin/busybox", root + "/bin/busybox")
     for applet in sh("/bin/busybox", "--list").split():
@@ -113,9 +113,12 @@ def make_disk(work, build, modules, version, store):
     for probe in glob.glob(build + "/probe/*"):
         if os.path.isfile(probe) and os.access(probe, os.X_OK):
             shutil.copy(probe, root + "/cordon/probe")
+    tables = glob.glob(build + "/unit/*_privileges")
+    for table in tables:
+        shutil.copy(table, root + "/cordon/unit")
     for tool in tools:
         shutil.copy(os.path.realpath(tool), root + "/sbin/" + os.path.basename(tool))
-    for library in libraries(programs + tools):
+    for library in libraries(programs + tools + tables):
         os.makedirs(root + os.path.dirname(library), exist_ok=True)
         shutil.copy(os.path.realpath(library), root + library)
     shutil.copytree(modules, "%s/lib/modules/%s" % (root, version), symlinks=True,

@@ -30,5 +30,6 @@ int main(void)
 		TABLE_TEST(the_stagers_table_holds),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
