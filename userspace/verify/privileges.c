@@ -7,7 +7,9 @@
 #include "base/scope.h"
 
 static const struct confine_limit limits[] = {
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow is larger than any limit */
 	{ RLIMIT_AS, 1u << 30, "a database chooses the sizes of its values" },
+#endif
 	{ RLIMIT_NOFILE, 16, "all files are open" },
 	{ RLIMIT_NPROC, 0, "no process, no thread" },
 };

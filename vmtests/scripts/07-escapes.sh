@@ -30,7 +30,7 @@ refused "userfaultfd" "userfaultfd 323 0"
 refused "perf" "perf_event_open 298 % 0 -1 -1 0"
 refused "open_by_handle_at" "handle 304 -100 % 0"
 refused "setns" "setns 308 -1 0"
-t "no device can be made" eval '! cordon run -c "mknod /tmp/d b 253 0" && mknod /tmp/d b 253 0; rc=$?; rm -f /tmp/d; test $rc = 0'
+t "no device can be made" eval '! cordon run -c "mknod /tmp/node b 253 0" && mknod /tmp/node b 253 0; rc=$?; rm -f /tmp/node; test $rc = 0'
 t "nothing of the guest is visible" eval '
 	cordon run -c "ls /scripts /images /cordon" >/tmp/got 2>&1; ! grep -v "No such file" /tmp/got && ls /scripts /images /cordon >/dev/null'
 t "no process of the guest is visible" eval '
@@ -38,8 +38,9 @@ t "no process of the guest is visible" eval '
 t "a signal to everything reaches nothing outside" eval '
 	cordon run -c "kill -9 -1"; cordon run -c "echo lives" | grep -q lives'
 t "the root is read-only" eval '! cordon run -c "touch /x"'
-t "no kernel memory, no log" eval '
-	! cordon run -c "head -c 1 /proc/kcore" && ! cordon run -c "dmesg" && ! cordon run -c "head -1 /proc/kallsyms | grep -v 0000000000000000"'
+t "no byte of the kernel's memory" eval 'test "$(cordon run -c "head -c 1 /proc/kcore 2>/dev/null | wc -c")" = 0'
+t "no address of the kernel" eval '! cordon run -c "grep -vq ^0000000000000000 /proc/kallsyms"'
+t "no log of the kernel, which root of the guest reads" eval '! cordon run -c dmesg && dmesg >/dev/null'
 t "sysctls cannot be written" eval '! cordon run -c "echo x > /proc/sys/kernel/core_pattern"'
 t "two runs do not see one another's files" eval '
 	cordon run --run-id one -c "echo secret > s" && ! cordon run --run-id two -c "cat s"'
