@@ -17,7 +17,7 @@ T           ?=
 
 # --- The map: the rooms, what each may include, what each program links
 ROOMS := base wire json digest confine config policy session receipt artifact audit skill files \
-	supervisor broker worker launcher gateway ledger verify image cli skills
+	supervisor broker worker launcher gateway ledger verify statement image cli skills
 uses_wire       := base
 uses_json       := base
 uses_digest     := base
@@ -39,9 +39,10 @@ uses_image      := config policy wire digest json base
 uses_cli        := skill files audit session receipt artifact config policy wire json digest base
 uses_skill      := json digest base
 uses_files      := base
+uses_statement  := receipt digest json base
 uses_skills     := skill config policy confine wire json digest base
 path_skills     := fuse-skills
-PROGRAMS        := supervisor broker worker gateway ledger verify image cli skills
+PROGRAMS        := supervisor broker worker gateway ledger verify statement image cli skills
 STATIC_PROGRAMS := launcher
 name_supervisor := cordond
 name_cli        := cordon

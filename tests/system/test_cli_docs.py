@@ -35,9 +35,14 @@ def every_verb_stands_in_the_manual():
     text = page()
     for verb in verbs():
         assert re.search(r"\b%s\b" % verb, text), "cordon.1 does not know '%s'" % verb
-    for table in ("session", "job", "audit", "receipt", "workspace"):
+    for table in ("session", "job", "audit", "receipt", "workspace", "skill", "file", "artifact",
+                  "egress", "run-registry"):
+        section = re.search(r"^\.SS cordon %s (.*?)(?=^\.S[SH] )" % table, text, re.M | re.S)
+        assert section, "cordon.1 has no section on '%s'" % table
+        assert verbs(table), table
         for sub in verbs(table):
-            assert re.search(r"\b%s\b" % sub, text), "cordon.1 does not know '%s %s'" % (table, sub)
+            assert re.search(r"\b%s\b" % sub, section[1]), "no '%s %s' there" % (table, sub)
+        equal(set(verbs(table)) - set(complete(table, "")), set(), "completion of " + table)
 
 
 @test

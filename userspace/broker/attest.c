@@ -47,9 +47,17 @@ static size_t list_skills(const struct command *c, struct statement_skill *ret)
 	return n;
 }
 
+/*
+ * What a whole shell command may do (C1): everything but the network goes
+ * without asking, and the network is what its tier says.
+ */
+static const char *const shell_capabilities[] = { "EnvRead", "FileRead", "FileWrite", "Subprocess",
+						  NULL };
+static const char *const network_capabilities[] = { "EnvRead",	     "FileRead",   "FileWrite",
+						    "NetworkAccess", "Subprocess", NULL };
+
 char *attest(const struct command *c, const struct receipt *receipt)
 {
-	static const char *const no_capability[] = { NULL };
 	struct statement_skill skills[STATEMENT_SKILLS_MAX];
 	struct guard_lists guards;
 	struct err e = { 0 };
@@ -73,11 +81,12 @@ char *attest(const struct command *c, const struct receipt *receipt)
 		.memory_peak_bytes = c->done.memory_peak_bytes,
 		.kernel_bytes = c->egress.kernel_bytes,
 		.gateway_bytes = c->egress.gateway_bytes,
-		.lost_events = c->done.egress_lost,
 		.skills = skills,
 		.skills_lookups = c->skills_files,
 		.skills_served_bytes = c->skills_bytes,
-		.capabilities = no_capability,
+		.capabilities = c->egress.tier == EGRESS_TIER_NONE ? shell_capabilities :
+								     network_capabilities,
+		.lost_events = c->done.egress_lost + c->egress.lost,
 		.isolation = "container",
 		.guards_on = guards.on,
 		.guards_off = guards.off,

@@ -258,6 +258,7 @@ static void on_counts(struct gateway_call *call, const struct g_counts *n,
 			memcpy(g->denied, denied, n->ndenied * sizeof(*denied));
 			g->ndenied = n->ndenied;
 		}
+		g->lost = n->denied_unlisted + (g->denied ? 0 : n->ndenied);
 		compare_meters(c, n->wire_slack);
 	}
 	go_on(c);

@@ -35,6 +35,7 @@ struct egress_grant {
 	uint64_t resent_bytes; /* of the kernel's: TCP sent them more than once */
 	struct g_denied *denied;
 	uint32_t ndenied;
+	uint64_t lost; /* denials of this command that no list holds */
 	struct gateway_call call;
 	void (*then)(struct command *c); /* waits for the counts */
 };

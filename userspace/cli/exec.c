@@ -216,7 +216,7 @@ int exec_run(struct invocation *in, const char *path, json_t *body, const struct
 		return STATUS_FAILED;
 	r->is_json = in->common.is_json;
 	r->is_verbose = o->is_verbose;
-	r->stdin_fd = r->up.fd = r->down.fd = -1;
+	r->stdin_fd = r->cancel_fd = r->up.fd = r->down.fd = -1;
 	skill_warn_attached(in, o->skill.at, o->skill.n);
 	int status = run(in, path, body, o, r);
 	relay_done(r);

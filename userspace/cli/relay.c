@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -164,16 +165,19 @@ static int pump(struct relay *r, struct err *e)
 
 	while (more > 0) {
 		bool has_piece = r->piece_at < r->piece_end;
-		struct pollfd p[3] = {
+		struct pollfd p[4] = {
 			{ .fd = r->down.fd, .events = POLLIN },
 			{ .fd = r->is_uploading && !has_piece ? r->stdin_fd : -1,
 			  .events = POLLIN },
 			{ .fd = r->is_uploading ? r->up.fd : -1,
 			  .events = has_piece ? POLLOUT : 0 },
+			{ .fd = r->cancel_fd, .events = POLLIN },
 		};
 		int wait = http_has_buffered(&r->down) ? 0 : -1;
-		if (poll(p, 3, wait) < 0 && errno != EINTR)
+		if (poll(p, 4, wait) < 0 && errno != EINTR)
 			return err_set(e, errno, "poll: %s", strerror(errno));
+		if (p[3].revents)
+			return err_set(e, ECANCELED, "by a signal");
 		if (p[1].revents)
 			read_stdin(r);
 		if (r->is_uploading && (p[2].revents & (POLLERR | POLLHUP)))
@@ -197,14 +201,37 @@ static void on_cancel(int sig)
 	_exit(STATUS_CANCELLED);
 }
 
-static void arm_cancel(void)
+/* With --json nothing is written until the end, and the end is to be told. */
+static void arm_cancel(struct relay *r)
 {
 	struct sigaction a = { .sa_handler = on_cancel }, old;
 	static const int signals[] = { SIGINT, SIGTERM };
+	sigset_t set;
 
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-			sigaction(signals[i], &a, NULL);
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		if (sigaction(signals[i], NULL, &old) < 0 || old.sa_handler == SIG_IGN)
+			continue;
+		sigaddset(&set, signals[i]);
+		sigaction(signals[i], &a, NULL);
+	}
+	if (!r->is_json)
+		return;
+	r->cancel_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (r->cancel_fd >= 0)
+		sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* The answer may be long in coming: the command may wait in a queue. */
+static int wait_for_answer(struct relay *r, struct err *e)
+{
+	struct pollfd p[2] = { { .fd = r->down.fd, .events = POLLIN },
+			       { .fd = r->cancel_fd, .events = POLLIN } };
+
+	while (r->cancel_fd >= 0 && poll(p, 2, -1) < 0)
+		if (errno != EINTR)
+			return err_set(e, errno, "poll: %s", strerror(errno));
+	return p[1].revents ? err_set(e, ECANCELED, "by a signal") : 0;
 }
 
 /* --- The whole */
@@ -256,7 +283,7 @@ static int send_request(struct relay *r, const char *path, const json_t *body, s
 static int finish(struct relay *r, int rc, const struct err *failed)
 {
 	if (rc < 0)
-		return refuse(r, REASON_BROKER_LOST, failed);
+		return refuse(r, rc == -ECANCELED ? REASON_CANCELLED : REASON_BROKER_LOST, failed);
 	if (r->is_json && result_print(r->result, r->kept))
 		return STATUS_FAILED;
 	return result_status(r->result, r->is_verbose);
@@ -269,9 +296,10 @@ int relay_run(struct relay *r, const char *path, const json_t *body)
 	r->frames = (struct frames){ .on_frame = on_frame, .ctx = r };
 	if (http_connect(r->places.socket, &r->down, &e) < 0)
 		return refuse(r, cli_unreachable(&r->places, &e, &why), &why);
-	arm_cancel();
-	if (send_request(r, path, body, &e) < 0 || http_read_head(&r->down, &e) < 0)
-		return refuse(r, REASON_BROKER_LOST, &e);
+	arm_cancel(r);
+	if (send_request(r, path, body, &e) < 0 || wait_for_answer(r, &e) < 0 ||
+	    http_read_head(&r->down, &e) < 0)
+		return finish(r, -e.code, &e);
 	if (r->down.head.status != 200 || !r->down.head.is_stream)
 		return read_refusal(r);
 	int rc = pump(r, &e);
@@ -285,6 +313,7 @@ void relay_done(struct relay *r)
 	http_close(&r->up);
 	http_close(&r->down);
 	scope_close(&r->stdin_fd);
+	scope_close(&r->cancel_fd);
 	frames_done(&r->frames);
 	json_decref(r->accepted);
 	json_decref(r->result);

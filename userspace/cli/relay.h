@@ -27,6 +27,7 @@ struct relay {
 	bool is_json, is_verbose;
 	bool keeps; /* streams and result stay here for the caller; only refusals are printed */
 	int stdin_fd; /* to be streamed; -1: none */
+	int cancel_fd; /* --json: a signalfd, so that a cancelled command has its object; -1: none */
 	struct http down, up;
 	bool is_uploading;
 	char *piece; /* a chunk on its way up; RELAY_CHUNK_ROOM bytes while uploading */

@@ -8,7 +8,7 @@ _cordon_words() {
 
 _cordon() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} word verb= sub=
-	local i tables=" session job image workspace run-registry audit receipt skill egress "
+	local i tables=" session job image workspace run-registry audit receipt skill file artifact egress "
 	COMPREPLY=()
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
