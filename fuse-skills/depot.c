@@ -410,10 +410,11 @@ static int collect_contents(const struct depot *d, int *count, struct err *e)
 	struct visit v = { .depot = d, .arg = &named };
 	int rc = for_each(d->store.manifests, ".", "", note_contents, &v, e);
 
-	if (rc == 0 && named.blobs.n > 0) {
+	/* qsort() takes no NULL, not even of nothing: a store may hold small files alone. */
+	if (rc == 0 && named.blobs.n > 0)
 		qsort(named.blobs.digests, named.blobs.n, SKILL_SHA, compare_digests);
+	if (rc == 0 && named.leaves.n > 0)
 		qsort(named.leaves.digests, named.leaves.n, SKILL_SHA, compare_digests);
-	}
 	v.arg = &named.blobs;
 	if (rc == 0)
 		rc = for_each(d->store.blobs, ".", "", drop_unnamed, &v, e);
