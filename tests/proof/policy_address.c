@@ -6,6 +6,7 @@
  * and the ends of the lower; of rules, that what is never dialled stays so
  * whatever is exempt.
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "abi/address_match.h"
@@ -131,22 +132,26 @@ static void all_of_v6(unsigned top)
 	hold(address_classify(&a) == ADDRESS_UNPARSABLE);
 }
 
-/* Own addresses win over exceptions, in every spelling. */
+/* What is never dialled stays so in every spelling, whatever is exempt. */
 static void rules_never_lose(void)
 {
 	static const uint32_t some[] = { 0x7f000001, 0x0a000001, 0x08080808 };
 	static struct address_rules r;
 	struct address own = v4(some[choose(3)]), exempt = v4(some[choose(3)]);
-	struct address asked = embed((int)choose(2), address_be32((choose(2) ? own : exempt).bytes));
+	bool is_own = choose(2);
+	struct address asked = embed((int)choose(FORMS), address_be32((is_own ? own : exempt).bytes));
+	struct address plain = address_unmapped(&asked);
 
 	memset(&r, 0, sizeof(r));
 	r.never[r.nnever++] = own;
 	r.exempt[r.nexempt++] = exempt;
-	struct address plain = address_unmapped(&asked);
-	if (address_equal(&plain, &own))
-		hold(address_classify_under(&asked, &r) == ADDRESS_PROTECTED);
-	if (address_classify_under(&asked, &r) == ADDRESS_PUBLIC)
+	enum address_class c = address_classify_under(&asked, &r);
+	if (is_own)
+		hold(c == ADDRESS_PROTECTED);
+	if (c == ADDRESS_PUBLIC)
 		hold(address_equal(&plain, &exempt) || address_classify(&asked) == ADDRESS_PUBLIC);
+	/* As itself, exempt or not. */
+	hold(address_classify_under(&own, &r) == ADDRESS_PROTECTED);
 }
 
 void proof(void)

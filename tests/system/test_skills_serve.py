@@ -76,6 +76,18 @@ def rewrite(path):
         f.write(bytes([byte[0] ^ 1]))
 
 
+def leaves_of(data):
+    return b"".join(hashlib.sha256(data[i:i + CHUNK]).digest() for i in range(0, len(data), CHUNK))
+
+
+def forge(s, was, becomes):
+    """Other content in place of @was, with the leaves that belong to it."""
+    old = hashlib.sha256(leaves_of(was)).hexdigest()
+    for path, data in ((s.blob(was), becomes), (os.path.join(s.store, "leaves", old), leaves_of(becomes))):
+        with open(path, "r+b") as f:
+            f.write(data)
+
+
 def rewrite_all(path):
     size = os.path.getsize(path)
     with open(path, "r+b") as f:
@@ -311,6 +323,9 @@ def damaged_leaves_and_manifests_are_found():
         for name in os.listdir(s.store + "/leaves"):
             rewrite(os.path.join(s.store, "leaves", name))
         equal(outcome(c.path), "EIO", "leaves")
+        c = Case(s, 10 * CHUNK)
+        forge(s, c.data, os.urandom(len(c.data)))
+        equal(outcome(c.path), "EIO", "content and leaves that fit one another and not the manifest")
         d = s.stage("m", [("f", b"x")])
         rewrite(os.path.join(s.store, "manifests", d))
         try:

@@ -163,6 +163,9 @@ static void what_is_no_key_file_is_refused_by_name(void **state)
 	assert_int_equal(mkfifoat(p->fd, "carrier/2", 0400), 0); /* must not hang either */
 	assert_refused(p, EINVAL, "carrier/2");
 	unlinkat(p->fd, "carrier/2", 0);
+	assert_int_equal(mkdirat(p->fd, "carrier/2", 0500), 0);
+	assert_refused(p, EINVAL, "carrier/2");
+	unlinkat(p->fd, "carrier/2", AT_REMOVEDIR);
 	put(p, ".hidden", "x", 1, 0400);
 	put(p, "3.77.new", "half", 4, 0400);
 	assert_int_equal(load(p, &set, &e), 0); /* a writer at work is not in the way */

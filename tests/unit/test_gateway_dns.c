@@ -127,6 +127,10 @@ static void what_is_malformed_is_no_answer(void **state)
 	begin(0);
 	packet[5] = 2; /* two questions */
 	assert_int_equal(answer(out), -1);
+	begin(1);
+	packet[13] = 'b'; /* another's question, and its honest answer */
+	put_record("b.example", DNS_A, "\1\2\3\4", 4);
+	assert_int_equal(answer(out), -1);
 }
 
 static void pointers_only_lead_backwards(void **state)

@@ -88,6 +88,29 @@ static void the_target_and_the_credential_are_read(void **state)
 	assert_false(r.keep_alive);
 }
 
+static void what_could_be_read_otherwise_is_refused(void **state)
+{
+	static const char *const fields[] = {
+		"Host: a\r\nHost: a",	   "Host: a b",		       "X: 1",
+		"Host: a\r\nBad Name: x",  "Host: a\r\nName : x",	       "Host: a\r\n: x",
+		"Host: a\r\nNoColon",	   "Host: a\r\nContent-Length:", "Host: a\r\nContent-Length: +1",
+		"Host: a\r\nContent-Length: 0000000000000000001",
+		"Host: a\r\nContent-Length: 99999999999999999999",
+		"Host: a\r\nContent-Length: 1\r\nContent-Length: 1",
+		"Host: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked",
+	};
+	struct request r;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		snprintf(text, sizeof(text), "POST http://a/ HTTP/1.1\r\n%s\r\n\r\n", fields[i]);
+		if (read_request(text, &r))
+			fail_msg("taken: %s", fields[i]);
+	}
+	assert_true(read_request("POST http://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", &r));
+}
+
 static const char *render(const char *text)
 {
 	static char out[4096];
@@ -218,6 +241,7 @@ int main(void)
 		cmocka_unit_test(a_head_has_an_end_or_is_refused),
 		cmocka_unit_test(broken_lines_are_refused_as_soon_as_they_are_seen),
 		cmocka_unit_test(the_target_and_the_credential_are_read),
+		cmocka_unit_test(what_could_be_read_otherwise_is_refused),
 		cmocka_unit_test(what_goes_upstream_is_written_anew),
 		cmocka_unit_test(a_refusal_is_a_whole_answer),
 		cmocka_unit_test(responses_are_framed_or_refused),
