@@ -7,8 +7,11 @@ Every rule of the contract has exactly one row, in order:
 State A (intended) names nothing that enforces it. State B (enforced) names at
 least one symbol, one test as `file:test name` and the revision at which it was
 true. State C (not reachable on a default install) says why in its third column.
-A symbol must be an identifier of the code (comments and strings do not count),
-a test must stand in its file. With --ran every test of a B row must also be
+A symbol must be defined by the code: a function, object, macro, type or
+enumerator, or a script of tests/lint (being called, or named in a comment or a
+string, does not count). A test must be one: registered with cmocka, decorated
+with @test, or the property of a proof. The revision must lie in the history.
+With --ran every test of a B row must also be
 among those that passed (DIR/tests-ran.txt of tests/run.py).
 """
 import argparse, os, re, subprocess, sys
@@ -25,7 +28,17 @@ def strip_code(text):
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', " ", text, flags=re.S)
 
 
-def identifiers():
+# What begins in the first column defines (or declares) what it names; the rest is inside of something.
+DEFINES = (
+    re.compile(r"^[A-Za-z_][\w \t*()]*?\b([A-Za-z_]\w*)\s*(?:\(|\[[^\]]*\]\s*[=;{]|=|;)", re.M),  # function, object
+    re.compile(r"^#\s*define\s+([A-Za-z_]\w*)", re.M),
+    re.compile(r"^\s*(?:static )?(?:const )?(?:struct|union|enum)\s+([A-Za-z_]\w*)\s*\{", re.M),
+    re.compile(r"^\}\s*([A-Za-z_]\w*)", re.M),                    # a table or map of an unnamed type
+)
+ENUMERATORS = re.compile(r"\benum\b[^{;()]*\{([^}]*)\}")
+
+
+def definitions():
     found = set()
     for root in CODE:
         path = os.path.join(TOP, root)
@@ -34,7 +47,11 @@ def identifiers():
         for f in files:
             if f.endswith((".c", ".h")):
                 with open(f, errors="replace") as src:
-                    found.update(re.findall(r"[A-Za-z_]\w*", strip_code(src.read())))
+                    text = strip_code(src.read())
+                for pattern in DEFINES:
+                    found.update(pattern.findall(text))
+                for body in ENUMERATORS.findall(text):
+                    found.update(re.findall(r"\b([A-Za-z_]\w*)\s*(?:=[^,]*)?(?:,|$)", body.strip()))
             elif f.endswith((".py", ".sh")):
                 found.add(os.path.basename(f))
     return found
@@ -59,9 +76,10 @@ def has_test(where):
     except OSError:
         return f"there is no file {path}"
     if path.endswith(".c"):
-        found = re.search(rf"\b{re.escape(name)}\b", text)
+        found = (re.search(rf"\(\s*{re.escape(name)}\b", text.rpartition("CMUnitTest tests")[2]) or
+                 f'proof_name[] = "{name}"' in text)
     else:                        # tests/lib/cordon.py prints a function's name with blanks
-        found = name in text or f"def {name.replace(' ', '_')}(" in text
+        found = re.search(rf"^@test\ndef {re.escape(name.replace(' ', '_'))}\(", text, re.M)
     return None if name and found else f"{path} has no test '{name}'"
 
 
@@ -71,7 +89,7 @@ def known_revision(rev):
     shallow = git("rev-parse", "--is-shallow-repository")
     if shallow.returncode != 0 or shallow.stdout.strip() == "true":
         return True              # an export or a cut history cannot say
-    return git("cat-file", "-e", f"{rev}^{{commit}}").returncode == 0
+    return git("merge-base", "--is-ancestor", rev, "HEAD").returncode == 0
 
 
 def check(number, cells, names, ran):
@@ -122,7 +140,7 @@ def main():
         problems += [f"{i} is no rule of the contract" for i in ids if i not in RULES]
         problems += [f"{i} has {ids.count(i)} rows" for i in sorted(set(ids)) if ids.count(i) > 1]
         problems = problems or ["the rows are not in the contract's order"]
-    names = identifiers()
+    names = definitions()
     for number, cells in table:
         problems += check(number, cells, names, ran)
     for line in problems:

@@ -169,6 +169,8 @@ def lint(tree, name, *args):
 
 def claims_with(row, **files):
     tree = small_tree()
+    with open(os.path.join(tree, "tests/lint/x.py"), "w") as f:
+        f.write("@test\ndef it_is_so():\n    pass\n\n\ndef it_only_helps():\n    pass\n")
     for path, text in files.items():
         with open(os.path.join(tree, path.replace("__", "/")), "w") as f:
             f.write(text)
@@ -183,13 +185,15 @@ def claims_with(row, **files):
 
 @test
 def a_claim_must_hold_in_every_column():
-    good = "| S2 | B | says | `err_set` | `tests/lint/claims.py:def check` | 1234567 |"
+    good = "| S2 | B | says | `err_set` | `tests/lint/x.py:it is so` | 1234567 |"
     assert claims_with(good) == (0, ""), claims_with(good)
     for bad, words in (
         (good.replace("err_set", "err_sett"), "no symbol err_sett"),
         (good.replace("`err_set`", ""), "names no symbol"),
-        (good.replace("def check", "def nothing_of_the_kind"), "has no test"),
-        (good.replace("tests/lint/claims.py", "tests/lint/none.py"), "no file"),
+        (good.replace("err_set", "snprintf"), "no symbol snprintf"),
+        (good.replace("it is so", "it is otherwise"), "has no test"),
+        (good.replace("it is so", "it only helps"), "has no test"),
+        (good.replace("lint/x.py", "lint/none.py"), "no file"),
         (good.replace("1234567", ""), "revision"),
         (good.replace("| B |", "| D |"), "none of A, B, C"),
         (good.replace("| B |", "| A |"), "is it B?"),
@@ -204,7 +208,7 @@ def a_claim_must_hold_in_every_column():
 
 @test
 def a_symbol_in_a_comment_or_a_string_is_none():
-    row = "| S2 | B | says | `only_in_words` | `tests/lint/claims.py:def check` | 1234567 |"
+    row = "| S2 | B | says | `only_in_words` | `tests/lint/x.py:it is so` | 1234567 |"
     rc, err = claims_with(row, userspace__base__x_words="/* only_in_words */")
     assert rc == 1 and "no symbol" in err
     tree = small_tree()
