@@ -111,6 +111,12 @@ def read_table():
 
 # --- The copy
 
+def built_from(source):
+    """The program that a unit test or a proof is built to; None for a script."""
+    m = re.match(r"tests/(?:(unit)/test_|(proof)/)(\w+)\.c$", source)
+    return f"build/{m[1] or m[2]}/{m[3]}" if m else None
+
+
 class Copy:
     """The tree as it is, with its build: nothing of the original is ever written to."""
 
@@ -131,9 +137,8 @@ class Copy:
         shutil.rmtree(self.top, ignore_errors=True)
 
     def make(self, tests):
-        """Everything, and the unit tests that are named. Gives the words of a failure."""
-        units = {"build/unit/" + m[1] for t in tests
-                 if (m := re.match(r"tests/unit/test_(\w+)\.c:", t))}
+        """Everything, and the unit tests and proofs that are named. Gives the words of a failure."""
+        units = {b for t in tests if (b := built_from(t.partition(":")[0]))}
         probes = ["build/probe/" + f[:-2] for f in os.listdir(os.path.join(self.top, "tests/probe"))
                   if f.endswith(".c")]
         done = subprocess.run(["make", "-j2", "all", *sorted(units), *probes], cwd=self.top,
@@ -147,8 +152,7 @@ class Copy:
             path, _, name = t.partition(":")
             what.setdefault(path, []).append(name)
         for path, names in what.items():
-            m = re.match(r"tests/unit/test_(\w+)\.c$", path)
-            chosen.append(f"build/unit/{m[1]}" if m else f"{path}:{','.join(dict.fromkeys(names))}")
+            chosen.append(built_from(path) or f"{path}:{','.join(dict.fromkeys(names))}")
         env = dict(os.environ, CORDON_BUILD=self.build, TEST_TIMEOUT_SCALE="0.5")
         env.pop("CI", None)
         done = subprocess.run([sys.executable, "tests/run.py", "--build", "build", *chosen],
