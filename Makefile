@@ -6,6 +6,7 @@ VERSION     := $(shell git describe --always --dirty 2>/dev/null || echo unknown
 O           ?= build$(if $(SAN),/san)
 CC          ?= gcc
 CLANG       ?= clang
+CLANG_TIDY  ?= clang-tidy
 BPFTOOL     ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 PKG_CONFIG  ?= pkg-config
 PYTHON      ?= /usr/bin/python3
@@ -82,7 +83,8 @@ pclibs = $(if $(strip $(call pkgs,$(1))),$$(shell $(PKG_CONFIG) --libs $(call pk
 built = $(foreach p,$(1),$(if $(wildcard $(call where,$(p))/main.c),$(call bin,$(p))))
 SKELS := $(BPF_PROGS:%=$(O)/gen/%.skel.h)
 
-.PHONY: all deps run images check check-san san faults soak unit system vmtest lint bench golden proofs fuzz guards install clean help
+.PHONY: all deps run images check check-san san faults soak unit system vmtest lint bench golden proofs fuzz static coverage \
+	guards install clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
 all: $(call built,$(PROGRAMS) $(STATIC_PROGRAMS))
@@ -92,7 +94,7 @@ $(O)/%.o: %.c | $(SKELS)
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(O)/lib%.a:
 	$(call say,AR)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $^
-$(O)/bin/% $(O)/unit/% $(O)/proof/%:
+$(O)/bin/% $(O)/unit/% $(O)/proof/% $(O)/replay/%:
 	$(call say,LD)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(O)/userspace/worker/egress_%.o: INCLUDES += $(shell $(PKG_CONFIG) --cflags-only-I libnl-3.0)
 $(O)/userspace/worker/egress_nft.o: nft/slot.nft
@@ -175,18 +177,32 @@ $(foreach r,$(ROOMS),$(eval $(O)/fuzz/lib$(r).a: $(call fuzzed,$(call room,$(r))
 define FUZZTEST
 $(O)/fuzz/bin/$(1): $(call fuzzed,$(2)) $(patsubst %,$(O)/fuzz/lib%.a,$(3) $(uses_$(3)))
 $(O)/fuzz/bin/$(1): LIBS = $(call pclibs,$(3))
+$(O)/replay/$(1): $(O)/$(2:.c=.o) $(O)/tests/fuzz/replay.o $(call libs,$(3))
+$(O)/replay/$(1): LIBS = $(call pclibs,$(3))
 endef
 $(foreach f,$(filter-out proof_%,$(FUZZ)),$(eval $(call FUZZTEST,$(f),tests/fuzz/fuzz_$(f).c,$(call first,$(f)))))
 $(foreach p,$(PROOFS),$(eval $(call FUZZTEST,proof_$(p),tests/proof/$(p).c,$(call first,$(p)))))
 fuzz: $(FUZZ:%=$(O)/fuzz/bin/%)
 	@tests/fuzz/run.sh $(O) $(FUZZ_SECS) $(FUZZ)
 
+# --- Static: clang-tidy (.clang-tidy) on what changed, cppcheck on all
+SOURCES := $(foreach r,$(ROOMS),$(wildcard $(call where,$(r))/*.c))
+STATIC_FLAGS = -std=gnu11 -D_GNU_SOURCE -DVERSION='"static"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(INCLUDES)
+$(O)/static/%.ok: $(O)/%.o .clang-tidy
+	$(call say,TIDY)mkdir -p $(@D) && { $(CLANG_TIDY) --quiet $*.c -- $(STATIC_FLAGS) \
+		$(shell $(PKG_CONFIG) --cflags-only-I libnl-3.0 fuse3) >$@.log 2>&1 || { cat $@.log; exit 1; }; } && touch $@
+$(O)/static/cppcheck.ok: $(SOURCES:%.c=$(O)/%.o) tests/lint/cppcheck.txt
+	$(call say,CPP)mkdir -p $(@D)/cppcheck && cppcheck -q --std=c11 --enable=warning,portability --error-exitcode=1 \
+		--suppressions-list=tests/lint/cppcheck.txt --suppress=missingIncludeSystem --cppcheck-build-dir=$(@D)/cppcheck \
+		-j 2 $(filter -D% -I%,$(STATIC_FLAGS)) $(SOURCES) && touch $@
+static: $(SOURCES:%.c=$(O)/static/%.ok) $(O)/static/cppcheck.ok
+
 # --- What is run, of all that
 # The images tests run on, before any of them moves into a network of its own.
 images: all
 	@mkdir -p $(O)/images && for i in busybox debian; do \
 		$(O)/bin/cordon-image build --name $$i --store $(abspath $(O))/images --root $(abspath $(O)) || exit 1; done
-check: lint all images $(PROBES) $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(FUZZ:%=$(O)/fuzz/bin/%)
+check: lint static all images $(PROBES) $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(FUZZ:%=$(O)/fuzz/bin/%)
 	@FUZZ_SEED=1 tests/fuzz/run.sh $(O) 3 $(FUZZ)
 	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(sort $(wildcard tests/system/test_*)) vmtests/run.py $(T)
 # The whole suite once over a sanitizer build (not the guests): its planes' logs are searched for
@@ -202,7 +218,9 @@ system: all images $(PROBES)
 	@$(PYTHON) tests/run.py --build $(O) $(or $(T),$(sort $(wildcard tests/system/test_*)))
 lint: all $(ROOMS:%=$(O)/lib%.a)
 	@$(foreach r,$(ROOMS),tests/lint/layers.sh $(r) '$(uses_$(r))' $(O)/$(call where,$(r)) &&) tests/lint/pure.sh $(O)
-	@tests/lint/headers.sh $(O) && tests/lint/spdx.sh && tests/lint/map.py && tests/lint/claims.py
+	@tests/lint/headers.sh $(O) && tests/lint/spdx.sh && tests/lint/map.py && tests/lint/claims.py && tests/guards.py --check
+coverage:
+	@$(PYTHON) tests/coverage.py --build $(O)
 guards: all $(PROBES)
 	@$(PYTHON) tests/guards.py --build $(O) $(T)
 vmtest: all $(PROBES) $(patsubst %,$(O)/unit/%,$(filter %_privileges,$(UNIT)))
