@@ -50,12 +50,12 @@ def exercise(o, programs, replays):
                 os.unlink(os.path.join(base, f))
     failed = []
     done = run([sys.executable, "tests/run.py", "--build", o, *programs])
-    print(done.stdout.decode(errors="replace").splitlines()[-1])
-    if done.returncode:
-        failed.append("tests")
+    said = done.stdout.decode(errors="replace").splitlines()
+    print(said[-1])
+    failed += [line.strip() for line in said if line.startswith("  failed: ")]
     for r in replays:
         name = os.path.basename(r)
-        if run([r, f"tests/fuzz/corpus/{name}"]).returncode:
+        if run([os.path.join(TOP, r), f"tests/fuzz/corpus/{name}"]).returncode:
             failed.append(name)
     return failed
 
