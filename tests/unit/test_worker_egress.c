@@ -367,6 +367,25 @@ static void only_tcp_and_udp_sockets_can_be_made(void **state)
 	close(fd);
 }
 
+/* Neither another protocol at the door's port, nor its address as IPv6. */
+static int gateway_address_otherwise(void)
+{
+	struct sockaddr_in at = at4(GATEWAY, 3128);
+	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6, .sin6_port = htons(9997) };
+	uint32_t be = htonl(GATEWAY);
+	int u = socket(AF_INET, SOCK_DGRAM, 0), six = socket(AF_INET6, SOCK_STREAM, 0);
+
+	mapped.sin6_addr.s6_addr[10] = mapped.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(&mapped.sin6_addr.s6_addr[12], &be, 4);
+	if (sendto(u, "x", 1, 0, (struct sockaddr *)&at, sizeof(at)) >= 0 || errno != EPERM)
+		return 7;
+	if (bind(six, (struct sockaddr *)&mapped, sizeof(mapped)) == 0 || errno != EPERM)
+		return 8;
+	close(u);
+	close(six);
+	return 0;
+}
+
 static int gateway_address_gives_nothing(struct tunnel *x)
 {
 	(void)x;
@@ -382,7 +401,9 @@ static int gateway_address_gives_nothing(struct tunnel *x)
 		return 4;
 	if (try_connect(GATEWAY, 9998) != EPERM)
 		return 5;
-	return try_connect(0x7f000001, 3128) || try_connect(0x7f000001, 9998) ? 6 : 0;
+	if (try_connect(0x7f000001, 3128) || try_connect(0x7f000001, 9998))
+		return 6;
+	return gateway_address_otherwise();
 }
 
 static void the_gateways_address_gives_a_job_nothing(void **state)
