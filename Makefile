@@ -94,8 +94,12 @@ $(O)/%.o: %.c | $(SKELS)
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(O)/lib%.a:
 	$(call say,AR)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $^
-$(O)/bin/% $(O)/unit/% $(O)/proof/% $(O)/replay/%:
-	$(call say,LD)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+# One rule each: a pattern of several targets would be run once for a stem they share.
+define LINK
+$(O)/$(1)/%:
+	$$(call say,LD)mkdir -p $$(@D) && $$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $$(LIBS)
+endef
+$(foreach k,bin unit proof replay,$(eval $(call LINK,$(k))))
 $(O)/userspace/worker/egress_%.o: INCLUDES += $(shell $(PKG_CONFIG) --cflags-only-I libnl-3.0)
 $(O)/userspace/worker/egress_nft.o: nft/slot.nft
 define ROOM
