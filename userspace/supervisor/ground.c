@@ -23,7 +23,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 
-enum { SCHEMA = 1, BACKLOG = 512 };
+enum { SCHEMA = 1, BACKLOG = 4096 }; /* a crowd that says nothing must not fill it for the others */
 
 /* --- Users */
 
