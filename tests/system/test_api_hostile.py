@@ -193,6 +193,28 @@ def bodies_beyond_their_maximum_are_refused():
 
 
 @test
+def bodies_that_are_no_text_or_too_deep_are_refused():
+    p = plane()
+    works(p)  # the control: this body, undamaged
+    before = memory_kib(p)
+    deep = 400 * 1024
+    for what, body in (("an open array", b"[" * deep), ("an array", b"[" * deep + b"]" * deep),
+                       ("an object", b'{"a":' * (deep // 4) + b"1" + b"}" * (deep // 4)),
+                       ("a field", RUN[:-1] + b',"x":' + b"[" * deep + b"]" * deep + b"}"),
+                       ("an argument", RUN.replace(b'"true"', b"[" * 2000 + b"]" * 2000)),
+                       ("no UTF-8", RUN.replace(b"true", b"tr\xff\xfe")),
+                       ("a surrogate", RUN.replace(b"true", b"\xed\xa0\x80")),
+                       ("an overlong NUL", RUN.replace(b"true", b"\xc0\x80")),
+                       ("half a character", RUN.replace(b"true", b"\xe2\x82"))):
+        for _ in range(5):
+            status, answer = p.api("POST", "/v1/run", body)
+            equal((status, answer["reason"]), (400, "invalid_request"), what)
+    grown = memory_kib(p) - before
+    assert grown < 16 * 1024, "grown by %d KiB" % grown
+    works(p)
+
+
+@test
 def answers_nobody_reads_are_bounded():
     p = plane()
     before = memory_kib(p)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The manual says what the program does: verbs, options, keys, completion."""
+"""The manual says what the program does: verbs, options, keys, completion, reasons, the API by curl."""
+import json
 import os
 import re
 import shutil
@@ -76,6 +77,42 @@ def the_pages_are_clean_troff():
         for path in PAGES + [conf.name]:
             done = run(["groff", "-man", "-Tutf8", "-ww", "-z", path])
             equal((done.status, done.error), (0, ""), path)
+
+
+@test
+def the_reasons_of_the_manual_are_the_programs():
+    section = re.search(r"^\.SH REASONS\n(.*?)^\.SH ", page(), re.M | re.S)[1]
+    told = {code: (decision, int(status), int(http)) for code, decision, status, http in re.findall(
+        r"^\.B ([a-z_]+)\n(denied|allowed), (\d+), (\d+): ", section, re.M)}
+    with Plane(egress__maximum="none") as p:
+        table = p.api("GET", "/v1/reasons")[1]["reasons"]
+        assert len(table) > 40, table
+        equal(told, {r["code"]: (r["decision"], r["exitStatus"], r["httpStatus"]) for r in table})
+        # and the status is what really comes: one refusal by each face
+        code = "limit_above_maximum"
+        equal(p.run("--memory", "100000G", "--", "true").status, told[code][1])
+        equal(p.api("POST", "/v1/run", {"argv": ["true"], "memoryBytes": 1 << 60, "session": {
+            "orgId": "local", "userId": "root", "surface": "chat"}})[0], told[code][2])
+
+
+@test
+def the_manuals_curl_examples_work():
+    assert shutil.which("curl"), "no curl here"
+    text = re.search(r"^\.SH THE API\n.*?^\.EX\n(.*?)^\.EE", page(), re.M | re.S)[1]
+    health, one, opened, command, audit, close = [x.strip() for x in text.split("\n\n")]
+    with Plane(egress__maximum="none") as p:
+        def shell(script, job=""):
+            done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120,
+                                  env={**p.env, "S": p.socket, "J": job})
+            equal((done.returncode, done.stderr), (0, ""), script)
+            return json.loads(done.stdout) if done.stdout else None
+        equal(shell(health)["state"], "ready")
+        equal(shell(one)["stdout"], "hello\n")
+        job = shell(opened)["jobId"]
+        equal(shell(command, job)["stdout"], "/workspace\n")
+        assert any(r["resourceId"] == job for r in shell(audit)["rows"]), "its row"
+        shell(close, job)
+        equal(shell(command, job)["reason"] in ("job_terminated", "unknown_job"), True, "it is closed")
 
 
 def complete(*words):
