@@ -165,7 +165,8 @@ void record_begin(struct command *c)
 	fault_hit("command.record");
 	c->phase = COMMAND_RECORDING;
 	make_receipt(c);
-	if (b->config.audit == AUDIT_REQUIRED) {
+	/* Nothing ran of what a dead ledger refused: its row is kept, its caller is told now. */
+	if (b->config.audit == AUDIT_REQUIRED && !(c->is_denied && !ledger_is_up(&b->ledger))) {
 		write_row(c, on_row);
 		if (!c->letter)
 			command_end(c);
