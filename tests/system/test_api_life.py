@@ -155,6 +155,37 @@ def five_hundred_commands_of_fifty_organisations():
         assert len(ran) >= 128, "%d ran, %d were refused" % (len(ran), len(refused))
         eventually(lambda: len([r for r in rows(p) if r["decision"] == "allowed"]) == len(ran),
                    "a row for each that ran", 20)
+        denied = len([r for r in rows(p) if r["decision"] == "denied"])
+        suppressed = p.api("GET", "/v1/health")[1]["ledger"]["store"]["suppressed"]
+        equal(denied + suppressed, len(refused), "a row or a counted suppression each")
+        equal(p.api("GET", "/v1/health")[1]["admission"], {"running": 0, "queued": 0, "openJobs": 0})
+
+
+def queue(p):
+    """{commandId: position} of what waits, as the API shows it."""
+    jobs = p.api("GET", "/v1/jobs?all=1")[1]["jobs"]
+    return {c["commandId"]: c["position"] for j in jobs for c in j["commands"] if c["phase"] == "queued"}
+
+
+@test
+def queue_positions_are_visible():
+    with Plane(admission__running_per_org=1) as p:
+        jobs = [open_job(p) for _ in range(4)]
+        calls = [Later(execute, p, jobs[0], command="until test -e go; do sleep 0.05; done",
+                       commandId="first")]
+        eventually(lambda: "first" in [c["commandId"] for j in p.api("GET", "/v1/jobs")[1]["jobs"]
+                                       for c in j["commands"] if c["phase"] == "running"], "it runs")
+        for n in (1, 2, 3):
+            calls.append(Later(execute, p, jobs[n], argv=["true"], commandId="waits-%d" % n))
+            eventually(lambda n=n: len(queue(p)) == n, "%d wait" % n)
+        equal(queue(p), {"waits-1": 0, "waits-2": 1, "waits-3": 2}, "how many are before it")
+        equal(run(p, "other", argv=["true"])[1]["exitCode"], 0, "another organisation does not wait")
+        p.api("DELETE", "/v1/jobs/" + jobs[1])
+        eventually(lambda: queue(p) == {"waits-2": 0, "waits-3": 1}, "who goes gives up its place")
+        equal(calls[1].answer()[1]["reason"], "job_closed")
+        p.api("DELETE", "/v1/jobs/" + jobs[0])
+        equal([c.answer()[1]["exitCode"] for c in calls[2:]], [0, 0])
+        equal(queue(p), {})
 
 
 @test
