@@ -5,11 +5,15 @@
  * change with its exact failure.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -167,6 +171,76 @@ static void every_truncation_and_addition_is_refused(void **state)
 	assert_int_equal(open_at(*state, text, IAT), REASON_CARRIER_MALFORMED);
 	assert_int_equal(carrier_open(*state, GOLDEN, sizeof(GOLDEN), IAT, &s, NULL),
 			 REASON_CARRIER_BAD_SIGNATURE); /* with its NUL */
+}
+
+/* --- Time: instructions are counted, which no load of the host changes */
+
+static bool open_it(const struct secret_set *k, const char *text)
+{
+	return open_at(k, text, IAT) == REASON_NONE;
+}
+
+/* The control: a comparison that stops where the texts differ. */
+static bool compare_it(const struct secret_set *k, const char *text)
+{
+	const volatile char *a = text, *b = GOLDEN;
+
+	(void)k;
+	for (size_t i = 0; i < sizeof(GOLDEN); i++)
+		if (a[i] != b[i])
+			return false;
+	return true;
+}
+
+/* Instructions of @fn on @text in a process of its own, stepped one by one. */
+static long steps_of(bool (*fn)(const struct secret_set *, const char *), const struct secret_set *k,
+		     const char *text)
+{
+	int status;
+	long steps = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+			_exit(9);
+		kill(getpid(), SIGSTOP);
+		bool is_good = fn(k, text);
+		kill(getpid(), SIGSTOP);
+		_exit(is_good);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+	do {
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		steps++;
+	} while (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0); /* what was changed did not open */
+	return steps;
+}
+
+static void where_a_mac_differs_takes_the_same_steps(void **state)
+{
+	size_t mac = (size_t)(strrchr(GOLDEN, '.') + 1 - GOLDEN), last = sizeof(GOLDEN) - 2;
+	const size_t at[] = { mac, mac + 1, mac + 20, last };
+	long steps[ARRAY_SIZE(at)], control[ARRAY_SIZE(at)];
+
+	assert_int_equal(open_at(*state, GOLDEN, IAT), REASON_NONE); /* libcrypto is loaded and warm */
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		char text[] = GOLDEN;
+		text[at[i]] = text[at[i]] == 'A' ? 'B' : 'A';
+		steps[i] = steps_of(open_it, *state, text);
+		control[i] = steps_of(compare_it, *state, text);
+	}
+	assert_true(steps[0] > 1000); /* a MAC was computed */
+	for (size_t i = 1; i < ARRAY_SIZE(at); i++) {
+		assert_true(control[i] > control[i - 1]); /* the method sees a difference */
+		assert_int_equal(steps[i], steps[0]);
+	}
 }
 
 static void parts_in_another_order_are_refused(void **state)
@@ -445,6 +519,7 @@ int main(void)
 		T(a_carrier_expires_to_the_millisecond),
 		T(every_single_bit_change_is_refused),
 		T(every_truncation_and_addition_is_refused),
+		T(where_a_mac_differs_takes_the_same_steps),
 		T(parts_in_another_order_are_refused),
 		T(a_signed_payload_that_is_no_carrier_is_malformed),
 		T(an_expiry_that_is_no_time_is_expired),
