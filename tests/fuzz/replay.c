@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A harness with something to set up has this too. */
+__attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void replay(const char *path)
@@ -28,6 +30,8 @@ static void replay(const char *path)
 
 int main(int argc, char **argv)
 {
+	if (LLVMFuzzerInitialize && LLVMFuzzerInitialize(&argc, &argv) != 0)
+		return 1;
 	for (int i = 1; i < argc; i++) {
 		DIR *d = opendir(argv[i]);
 		if (!d)
