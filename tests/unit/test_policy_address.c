@@ -237,7 +237,17 @@ static void rules_add_and_exempt_in_order(void **state)
 	assert_int_equal(CLASS("2002:cb00:7107::1"), P);
 	assert_int_equal(CLASS("203.0.114.7"), OK);
 	a.family = 0;
+	assert_int_equal(address_classify(&a), U); /* never public for want of a family */
 	assert_int_equal(address_classify_under(&a, &r), U);
+}
+
+static void classes_have_names_of_their_own(void **state)
+{
+	(void)state;
+	assert_string_equal(address_class_name(OK), "public");
+	assert_string_equal(address_class_name(P), "protected");
+	assert_string_equal(address_class_name(U), "unparsable");
+	assert_string_equal(address_class_name((enum address_class)99), "unparsable");
 }
 
 int main(void)
@@ -249,6 +259,7 @@ int main(void)
 		cmocka_unit_test(text_round_trips),
 		cmocka_unit_test(ranges_parse_strictly),
 		cmocka_unit_test(rules_add_and_exempt_in_order),
+		cmocka_unit_test(classes_have_names_of_their_own),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

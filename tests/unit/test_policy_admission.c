@@ -306,6 +306,23 @@ static void open_jobs_are_counted_per_organisation(void **state)
 	assert_true(admission_job_open(&a, &orgs[1]));
 }
 
+static void a_position_is_who_waits_before(void **state)
+{
+	struct admission_ceilings lim = ADMISSION_DEFAULT;
+
+	(void)state;
+	lim.running_per_org = 1;
+	reset(&lim);
+	for (int i = 0; i < 4; i++)
+		enter(&cmds[i], 0, i);
+	assert_int_equal(admission_position(&cmds[0].item), 0); /* runs */
+	for (uint32_t i = 1; i < 4; i++)
+		assert_int_equal(admission_position(&cmds[i].item), i - 1);
+	admission_leave(&a, &cmds[2].item);
+	assert_int_equal(admission_position(&cmds[2].item), 0); /* gave up, though two wait */
+	assert_int_equal(admission_position(&cmds[3].item), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +334,7 @@ int main(void)
 		cmocka_unit_test(who_gives_up_leaves_no_gap),
 		cmocka_unit_test(lowered_ceilings_drain_without_evicting),
 		cmocka_unit_test(open_jobs_are_counted_per_organisation),
+		cmocka_unit_test(a_position_is_who_waits_before),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

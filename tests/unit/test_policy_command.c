@@ -49,6 +49,11 @@ static void command_strings_are_judged_by_their_words(void **state)
 	assert_false(shell("echo cat", "", "echo x | tee y"));
 	assert_false(shell("echo", "", "A=1 sh"));
 	assert_true(shell("echo", "", ""));
+	/* Nothing but separators at the end is no program, listed or not. */
+	assert_true(shell("echo", "", "echo x; "));
+	assert_true(shell("echo", "", "(echo x)"));
+	assert_true(shell("echo", "", " ;"));
+	assert_false(shell("echo", "", "echo x; y"));
 }
 
 int main(void)

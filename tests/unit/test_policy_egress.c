@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,6 +263,93 @@ static void what_lies_before_the_next_byte_was_sent_before(void **state)
 	assert_false(egress_is_again(10, 0xfffffff0u));
 }
 
+static void tiers_and_axes_have_names(void **state)
+{
+	static const char *const axes[] = { "tier", "hosts", "maxBytes" };
+
+	(void)state;
+	for (unsigned t = 0; t < EGRESS_TIER_COUNT; t++)
+		assert_int_equal(egress_tier_from_name(egress_tier_name(t)), t);
+	assert_string_equal(egress_tier_name(EGRESS_TIER_NONE), "none");
+	assert_null(egress_tier_name(EGRESS_TIER_COUNT));
+	assert_int_equal(egress_tier_from_name("internet"), EGRESS_TIER_COUNT);
+	for (unsigned i = 0; i < ARRAY_SIZE(axes); i++)
+		assert_string_equal(egress_axis_name(1u << i), axes[i]);
+	assert_null(egress_axis_name(0));
+	assert_null(egress_axis_name(EGRESS_AXIS_TIER | EGRESS_AXIS_HOSTS));
+	assert_null(egress_axis_name(1u << ARRAY_SIZE(axes)));
+}
+
+static void only_a_frozen_form_is_valid(void **state)
+{
+	struct egress_policy p = policy_of("allowlist a.example b.example");
+	struct host_entry first = p.hosts[0];
+
+	(void)state;
+	assert_true(egress_policy_valid(&p));
+	p.hosts[0] = p.hosts[1]; /* a double */
+	assert_false(egress_policy_valid(&p));
+	p.hosts[1] = first; /* out of order */
+	assert_false(egress_policy_valid(&p));
+	p = policy_of("allowlist a.example");
+	p.nhosts = EGRESS_HOSTS_MAX + 1;
+	assert_false(egress_policy_valid(&p));
+	p = policy_of("allowlist a.example");
+	p.tier = EGRESS_TIER_DEFAULT_INTERNET; /* a list of hosts that nobody would look at */
+	assert_false(egress_policy_valid(&p));
+	p = policy_of("none");
+	p.tier = EGRESS_TIER_COUNT;
+	assert_false(egress_policy_valid(&p));
+	struct egress_policy most = policy_of("default_internet"), got;
+	egress_policy_meet(&p, &most, &got); /* and leaves nothing of any maximum */
+	assert_int_equal(got.tier, EGRESS_TIER_NONE);
+}
+
+/* @n hosts h000.example, h001.example, ... */
+static struct egress_policy list_of(unsigned n)
+{
+	struct egress_policy p = policy_of("allowlist");
+
+	for (unsigned i = 0; i < n; i++) {
+		struct host_entry entry;
+		char text[32];
+
+		snprintf(text, sizeof(text), "h%03u.example", i);
+		assert_true(host_entry_parse(text, strlen(text), &entry));
+		assert_true(egress_policy_add_host(&p, &entry));
+	}
+	return p;
+}
+
+static void a_full_list_takes_doubles_and_nothing_else(void **state)
+{
+	static struct egress_policy p, before;
+	struct host_entry more;
+
+	(void)state;
+	before = p = list_of(EGRESS_HOSTS_MAX);
+	assert_true(egress_policy_valid(&p));
+	assert_true(egress_policy_add_host(&p, &before.hosts[7]));
+	assert_true(host_entry_parse("h.example", 9, &more));
+	assert_false(egress_policy_add_host(&p, &more));
+	assert_memory_equal(&p, &before, sizeof(p));
+}
+
+static void an_intersection_that_does_not_fit_is_none(void **state)
+{
+	static struct egress_policy asked, maximum, got, none;
+
+	(void)state;
+	asked = list_of(EGRESS_HOSTS_MAX / 2);
+	maximum = policy_of("allowlist example:80 example:443");
+	assert_int_equal(egress_policy_meet(&asked, &maximum, &got), EGRESS_AXIS_HOSTS);
+	assert_int_equal(got.nhosts, EGRESS_HOSTS_MAX); /* every host with either port */
+	assert_true(egress_policy_valid(&got));
+	asked = list_of(EGRESS_HOSTS_MAX / 2 + 1);
+	assert_int_equal(egress_policy_meet(&asked, &maximum, &got), -1);
+	assert_memory_equal(&got, &none, sizeof(got));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +364,10 @@ int main(void)
 		cmocka_unit_test(meters_agree_within_headers),
 		cmocka_unit_test(bytes_fit_or_not_up_to_the_last_bit),
 		cmocka_unit_test(what_lies_before_the_next_byte_was_sent_before),
+		cmocka_unit_test(tiers_and_axes_have_names),
+		cmocka_unit_test(only_a_frozen_form_is_valid),
+		cmocka_unit_test(a_full_list_takes_doubles_and_nothing_else),
+		cmocka_unit_test(an_intersection_that_does_not_fit_is_none),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -142,6 +142,7 @@ static const struct {
 	{ "017700000001:80", NULL }, { "127.1:80", NULL }, { "127.0.1:80", NULL },
 	{ "0177.0.0.1:80", NULL }, { "0x7f.0.0.1:80", NULL }, { "127.0.0.1.1:80", NULL },
 	{ "1.2.3.256:80", NULL }, { "example.123:80", NULL }, { "example.0x7f:80", NULL },
+	{ "example.0xfg:80", "example.0xfg:80" }, /* no number to any resolver */
 	{ "0:80", NULL }, { "0x:80", NULL }, { "127.0.0.1..:80", NULL },
 	{ "\uff11\uff12\uff17.0.0.1:80", NULL }, { "127\u30020\u30020\u30021:80", NULL },
 	{ "exam\u00adple.com:443", NULL }, { "b\u00fccher.example:443", NULL },

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,31 @@ static void paths_stand_in_order_and_once(void **state)
 		assert_int_equal(read_all(bad[i], strlen(bad[i]), again, &n), -1);
 }
 
+static void no_more_than_the_most_is_read(void **state)
+{
+	enum { LINE = sizeof("link x 000000\n") - 1 };
+	static const char head[] = "cordon-skill 1\nslug a\n";
+	const size_t room = sizeof(head) + (SKILL_ENTRIES_MAX + 1ul) * LINE;
+	static struct manifest_reader r;
+	struct skill_entry e;
+	char *text = malloc(room);
+
+	(void)state;
+	assert_non_null(text);
+	size_t n = (size_t)sprintf(text, "%s", head);
+	for (unsigned i = 0; i <= SKILL_ENTRIES_MAX; i++)
+		n += (size_t)sprintf(text + n, "link x %06u\n", i);
+	assert_int_equal(manifest_begin(&r, text, n), 0);
+	for (unsigned i = 0; i < SKILL_ENTRIES_MAX; i++)
+		assert_int_equal(manifest_next(&r, &e), 1);
+	assert_int_equal(manifest_next(&r, &e), -1);
+	assert_string_equal(r.fault, "too many entries");
+	/* The length is judged before a byte is looked at. */
+	assert_int_equal(manifest_begin(&r, text, SKILL_MANIFEST_MAX + 1ul), -1);
+	assert_string_equal(r.fault, "too long");
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +144,7 @@ int main(void)
 		cmocka_unit_test(entries_are_what_the_lines_say),
 		cmocka_unit_test(any_other_text_is_refused),
 		cmocka_unit_test(paths_stand_in_order_and_once),
+		cmocka_unit_test(no_more_than_the_most_is_read),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
