@@ -57,6 +57,10 @@ static void every_preset_is_accepted_as_a_line(void **state)
 	}
 }
 
+/* One byte more than a socket's address takes, with the slash and the NUL. */
+#define TEN "0123456789"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "0123456"
+
 static const struct {
 	const char *text, *words;
 } refusals[] = {
@@ -85,6 +89,13 @@ static const struct {
 	{ "host_ids = 2000000000\n", "'host_ids' wants auto or BASE:COUNT" },
 	{ "host_ids = 2147483000:4096\n", "'host_ids' is out of range" },
 	{ "egress.maximum = all\n", "'egress.maximum' wants" },
+	{ "retain = /run/sink\n", "'retain' needs 'redact'" },
+	{ "retain = /run/sink\nredact =\n", "'retain' needs 'redact'" },
+	{ "retain = sink\nredact = none\n", "'retain' wants an absolute path" },
+	{ "retain = /run/sink\nredact = off\n", "'redact' wants an absolute path or none" },
+	{ "redact = redactor\n", "'redact' wants an absolute path or none" },
+	{ "redact = none\nretain = /" LONG "\n", "'retain' is out of range" },
+	{ "redact = /" LONG "\n", "'redact' is out of range" },
 };
 
 static void a_refusal_names_line_and_key(void **state)

@@ -304,6 +304,7 @@ void command_end(struct command *c)
 	b->ninflight--;
 	admission_leave(&b->admission, &c->item);
 	command_answer(c);
+	retain_end(c);
 	if (c->on_end) /* it may let go of the job, which this one still holds */
 		c->on_end(c, c->on_end_ctx);
 	if (j) {
@@ -329,6 +330,7 @@ void command_free(struct command *c)
 	run_pipes_close(c);
 	for (int i = 0; i < OUT_STREAMS; i++)
 		output_done(&c->out[i]);
+	retain_drop(c);
 	for (int i = 0; i < OUT_STREAMS + 1; i++)
 		scope_close(&c->slot_fds[i]);
 	feed_done(&c->feed);

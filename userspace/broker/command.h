@@ -90,6 +90,7 @@ struct command {
 	enum reason kill_reason; /* what it was ended with from outside */
 	enum termination kill_termination;
 	struct output out[OUT_STREAMS];
+	struct retain_copy *copy; /* NULL: nothing is kept */
 	struct pipe_watch pipes[OUT_STREAMS];
 	struct feed feed;
 	struct timer timer; /* to accept, later to drain */

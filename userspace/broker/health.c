@@ -128,7 +128,7 @@ static json_t *health_of(const struct broker *b, const json_t *ledger)
 
 	return json_pack(
 		"{s:s, s:o, s:o, s:s, s:s, s:{s:b, s:o, s:i}, s:o, s:o, s:{s:i, s:i, s:i}, "
-		"s:{s:I, s:I}, s:{s:I, s:I}}",
+		"s:{s:I, s:I}, s:{s:I, s:I}, s:o}",
 		"state", state_of(b), "missing", missing_of(b), "handshake",
 		handshake_of(&b->health), "placement", "local", "version", VERSION, "worker", "up",
 		worker_is_up(&b->worker), "imageDigest", image_of(b), "pool",
@@ -136,7 +136,8 @@ static json_t *health_of(const struct broker *b, const json_t *ledger)
 		ledger_of(b, ledger), "egress", egress_of(b), "admission", "running", (int)a->running, "queued",
 		(int)a->waiting, "openJobs", (int)a->jobs, "commands", "asked",
 		(json_int_t)b->ncommands, "refused", (json_int_t)b->nrefused, "connections",
-		"open", (json_int_t)b->http.nclients, "refused", (json_int_t)b->http.refused);
+		"open", (json_int_t)b->http.nclients, "refused", (json_int_t)b->http.refused, "retention",
+		retain_health(b));
 }
 
 /* The ledger's own numbers, where it answers. */

@@ -152,7 +152,7 @@ static void on_reload(struct broker *b, struct msg *m)
 
 static bool is_over(const struct broker *b)
 {
-	if (b->ninflight)
+	if (b->ninflight || b->retain.first)
 		return false;
 	if (ledger_is_up(&b->ledger) && !ledger_is_idle(&b->ledger))
 		return false;

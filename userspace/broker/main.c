@@ -55,7 +55,10 @@ static int confine(struct broker *b, const char *secrets, struct err *e)
 		.args = { [PATH_SECRETS] = secrets, [PATH_VOUCHERS] = b->voucher_path },
 	};
 
-	return confine_final(&broker_confinement, &as, &b->guards_missing, e);
+	const struct confinement *how = b->config.retain[0] ? &broker_retain_confinement :
+							      &broker_confinement;
+
+	return confine_final(how, &as, &b->guards_missing, e);
 }
 
 static int make_buffers(struct broker *b, struct err *e)

@@ -56,6 +56,8 @@ static void finish(struct output *o, size_t upto)
 	if (upto <= o->final)
 		return;
 	digest_add(o->hash, o->buf + o->final, upto - o->final);
+	if (o->tap)
+		o->tap(o, o->buf + o->final, upto - o->final);
 	o->final = upto;
 }
 

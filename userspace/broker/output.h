@@ -21,6 +21,9 @@ struct output {
 	uint64_t limit;
 	bool is_truncated, is_ended, is_broken; /* broken: out of memory; the rest is dropped */
 	struct digest *hash;
+	/* Sees the final bytes as well, where it is set after output_begin(). */
+	void (*tap)(struct output *o, const uint8_t *buf, size_t len);
+	void *tap_ctx;
 	uint8_t digest[DIGEST_LEN]; /* once ended */
 };
 

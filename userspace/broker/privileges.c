@@ -3,6 +3,7 @@
 #include "broker/privileges.h"
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "base/scope.h"
 #include "broker/http.h"
@@ -27,20 +28,24 @@ static const struct confine_call calls[] = {
 	CALL("accept4", "the API's connections"),
 	CALL("mlock", "keys stay off swap"),
 	CALL("epoll_create", "libmicrohttpd on old kernels"),
+	/* Only where output is kept, and last. Landlock does not judge such a connection. */
+	CALL_IF("socket", "the operator's redactor and sink", 0, 0xffffffff, AF_UNIX),
+	CALL("connect", "the same"),
 };
+enum { CALLS_OF_RETAIN = 2 };
 
 static const struct confine_limit limits[] = {
 	{ RLIMIT_NOFILE, HTTP_CONNECTIONS_MAX + 2 * 256, "connections and pipes" },
 	{ RLIMIT_NPROC, 0, "no process, no thread" },
 };
 
-const struct confinement broker_confinement = {
-	.program = "cordon-broker",
-	.flags = CONFINE_NO_TCP,
-	.paths = paths,
-	.npaths = ARRAY_SIZE(paths),
-	.calls = calls,
-	.ncalls = ARRAY_SIZE(calls),
-	.limits = limits,
-	.nlimits = ARRAY_SIZE(limits),
-};
+#define BROKER_CONFINEMENT(ncalls_) \
+	{ \
+		.program = "cordon-broker", .flags = CONFINE_NO_TCP, .paths = paths, \
+		.npaths = ARRAY_SIZE(paths), .calls = calls, .ncalls = (ncalls_), \
+		.limits = limits, .nlimits = ARRAY_SIZE(limits), \
+	}
+
+const struct confinement broker_confinement =
+	BROKER_CONFINEMENT(ARRAY_SIZE(calls) - CALLS_OF_RETAIN);
+const struct confinement broker_retain_confinement = BROKER_CONFINEMENT(ARRAY_SIZE(calls));

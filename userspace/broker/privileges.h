@@ -11,5 +11,7 @@ enum broker_path {
 };
 
 extern const struct confinement broker_confinement;
+/* The same where output is kept: it may also reach for a unix socket. */
+extern const struct confinement broker_retain_confinement;
 
 #endif

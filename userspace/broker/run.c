@@ -353,6 +353,7 @@ enum reason run_begin(struct command *c, const char **ret_text)
 		*ret_text = "out of memory";
 		return REASON_WORKER_ERROR;
 	}
+	retain_begin(c);
 	const struct skills_view *view = c->job->view;
 	const int fds[] = { argv, view ? view->fd : -1 };
 	if (view) {

@@ -5,17 +5,13 @@
  * produced, last the result. The client pulls; what it does not pull stays in
  * the pipe, and the pipe holds the command.
  */
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "broker/broker.h"
 #include "broker/command.h"
 #include "json/json.h"
-
-enum { HEAD_LEN = 8, PAYLOAD_MAX = 64 * 1024 };
-
-enum frame_kind { FRAME_STDOUT = 1, FRAME_STDERR, FRAME_RESULT, FRAME_ACCEPTED };
+#include "wire/frames.h"
 
 static const char content_type[] = "application/vnd.cordon.stream";
 
@@ -28,17 +24,14 @@ void stream_done(struct stream *s)
 /* Next to go out: a frame's head and @text (may be NULL) behind it. */
 static bool put_head(struct stream *s, enum frame_kind kind, uint32_t len, const char *text)
 {
-	size_t n = HEAD_LEN + (text ? len : 0);
+	size_t n = FRAME_HEAD + (text ? len : 0);
 	char *head = malloc(n);
-	uint32_t len_be = htonl(len);
 
 	if (!head)
 		return false;
-	memset(head, 0, HEAD_LEN);
-	head[0] = (char)kind;
-	memcpy(head + 4, &len_be, sizeof(len_be));
+	frame_head((uint8_t *)head, kind, len);
 	if (text)
-		memcpy(head + HEAD_LEN, text, len);
+		memcpy(head + FRAME_HEAD, text, len);
 	free(s->head);
 	s->head = head;
 	s->head_at = 0;
@@ -55,7 +48,7 @@ static bool next_frame(struct command *c)
 		size_t n = output_ready(&c->out[i]);
 		if (n == 0)
 			continue;
-		n = n > PAYLOAD_MAX ? PAYLOAD_MAX : n;
+		n = n > FRAME_OUTPUT_MAX ? FRAME_OUTPUT_MAX : n;
 		if (!put_head(s, i == OUT_STDOUT ? FRAME_STDOUT : FRAME_STDERR, (uint32_t)n, NULL))
 			return false;
 		s->payload_of = i;

@@ -10,7 +10,7 @@
  */
 #include <jansson.h>
 
-#include "cli/frames.h"
+#include "wire/frames.h"
 #include "cli/http.h"
 #include "config/places.h"
 #include "policy/reason.h"

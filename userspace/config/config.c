@@ -292,6 +292,11 @@ static int check_whole(const struct config *c, struct err *e)
 	ABOVE(timeout_ms, "timeout");
 	ABOVE(output_bytes, "output_cap");
 	ABOVE(workspace_bytes, "workspace_size");
+	if (*c->redact && *c->redact != '/' && strcmp(c->redact, "none") != 0)
+		return err_set(e, EINVAL, "'redact' wants an absolute path or none");
+	if (*c->retain && !*c->redact)
+		return err_set(e, EINVAL,
+			       "'retain' needs 'redact': a socket, or none to keep output as it is");
 	return 0;
 }
 

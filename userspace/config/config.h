@@ -26,6 +26,7 @@ enum {
 	CONFIG_GROUP_MAX = 64,
 	CONFIG_ADDRESS_MAX = 64,
 	CONFIG_FAULT_MAX = 96,
+	CONFIG_SOCKET_MAX = 108, /* sockaddr_un */
 };
 
 /* Who is handed a key (bit set). The operator's tools see all of them. */
@@ -73,6 +74,8 @@ struct config {
 	uint32_t vouchers;	      /* 1: required */
 	char voucher_audience[CONFIG_GROUP_MAX];
 	char command_allow[CONFIG_VALUE_MAX], command_block[CONFIG_VALUE_MAX]; /* names (Q8) */
+	char retain[CONFIG_SOCKET_MAX]; /* "": no output is kept */
+	char redact[CONFIG_SOCKET_MAX]; /* a path, or none */
 	uint32_t running_per_org, running;
 	uint32_t queued_per_org, queued;
 	uint32_t open_jobs_per_org;

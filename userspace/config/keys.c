@@ -42,6 +42,19 @@ static const struct config_key keys[] = {
 	  "against accidents, no control: a program can start another. Empty: all." },
 	{ "command_block", CONFIG_TEXT, FIELD(command_block), 0, 0, NULL, "", FOR_BROKER,
 	  "Names of programs that are refused as command_blocked; hygiene like command_allow." },
+	{ "retain", CONFIG_PATH, FIELD(retain), 0, 0, NULL, "", FOR_BROKER | AT_START_ONLY,
+	  "Unix stream socket of a program of yours that keeps what commands print. Empty: output is "
+	  "kept nowhere. The broker connects once for every command that has run, sends one stream of "
+	  "application/vnd.cordon.stream (jobId, commandId and orgId first; then standard output and "
+	  "error within their cap; bytes, SHA-256 and truncation of both last), and wants the line "
+	  "{\"retained\":true} in 10 seconds. Answers never wait for it; what was not kept is counted in "
+	  "`cordon health --json`. Copies take 64 MiB of memory at most; what goes beyond is not kept. "
+	  "Let the broker's user connect, and nobody else replace the socket." },
+	{ "redact", CONFIG_TEXT, FIELD(redact), 0, 0, NULL, "", FOR_BROKER | AT_START_ONLY,
+	  "Required by retain. Unix stream socket of a program of yours that is sent the stream first "
+	  "and answers with such a stream of what may be kept, whose last frame is "
+	  "{\"redacted\":true}; any other answer, or none, and nothing of the command is kept. "
+	  "none: output is kept as it is." },
 	{ "image", CONFIG_DIGEST, FIELD(image), 0, 0, NULL, "", FOR_BROKER | FOR_WORKER | AT_START_ONLY,
 	  "The base image (L0) every command runs on, by the digest of its bytes. Set by `cordon "
 	  "image build --pin`." },

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/scope.h"
-#include "cli/frames.h"
+#include "wire/frames.h"
 
 struct seen {
 	char text[256];

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of the stream format. Does no I/O: its callback does. */
-#include "cli/frames.h"
+#include "wire/frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+void frame_head(uint8_t head[FRAME_HEAD], enum frame_kind kind, uint32_t len)
+{
+	memset(head, 0, FRAME_HEAD);
+	head[0] = (uint8_t)kind;
+	for (int i = 0; i < 4; i++)
+		head[4 + i] = (uint8_t)(len >> (24 - 8 * i));
+}
 
 static bool is_json(enum frame_kind kind)
 {
@@ -26,7 +34,7 @@ static int begin(struct frames *f, struct err *e)
 	f->is_accepted = true;
 	if (!is_json(kind))
 		return 0;
-	if (f->left > FRAME_JSON_MAX)
+	if (f->left > (f->json_max ? f->json_max : FRAME_JSON_MAX))
 		return err_set(e, EPROTO, "a frame of %u bytes", f->left);
 	f->json = malloc((size_t)f->left + 1);
 	f->json_len = 0;

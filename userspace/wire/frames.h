@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CORDON_CLI_FRAMES_H
-#define CORDON_CLI_FRAMES_H
+#ifndef CORDON_WIRE_FRAMES_H
+#define CORDON_WIRE_FRAMES_H
 
 /*
  * application/vnd.cordon.stream: frames of {u8 kind, 3 zero bytes, u32
@@ -23,6 +23,7 @@ enum frame_kind {
 enum {
 	FRAME_HEAD = 8,
 	FRAME_JSON_MAX = 8 << 20,
+	FRAME_OUTPUT_MAX = 64 * 1024, /* of the frames we write */
 };
 
 struct frames {
@@ -31,12 +32,16 @@ struct frames {
 	uint32_t left; /* of the payload */
 	char *json;    /* of the frame being gathered; owned */
 	size_t json_len;
+	uint32_t json_max; /* 0: FRAME_JSON_MAX */
 	bool is_accepted, is_over;
 	/* Output: some bytes of @kind. JSON: the whole payload, NUL-terminated. < 0 ends it. */
 	int (*on_frame)(void *ctx, enum frame_kind kind, const char *buf, size_t len,
 			struct err *e);
 	void *ctx;
 };
+
+/* Writes a head. */
+void frame_head(uint8_t head[FRAME_HEAD], enum frame_kind kind, uint32_t len);
 
 /* Feeds bytes as they arrive. 0, or the callback's failure, or -EPROTO. */
 int frames_feed(struct frames *f, const char *buf, size_t len, struct err *e);

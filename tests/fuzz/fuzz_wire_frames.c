@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/frames.h"
+#include "wire/frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
