@@ -10,7 +10,7 @@
 
 #include "gateway/dns.h"
 
-static uint8_t packet[1024];
+static uint8_t packet[4096];
 static size_t len;
 
 static void put(const void *bytes, size_t n)
@@ -100,6 +100,23 @@ static void aliases_are_followed_so_far_and_no_further(void **state)
 	assert_int_equal(answer(out), 0);
 }
 
+static void more_records_than_any_honest_answer_has_are_not_read(void **state)
+{
+	static const uint8_t small[] = "\xc0\x0c\0\x10\0\1\0\0\0\1\0"; /* an empty TXT */
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	for (unsigned n = DNS_RECORDS_MAX; n <= DNS_RECORDS_MAX + 1; n++) {
+		begin(0);
+		packet[6] = (uint8_t)(n >> 8);
+		packet[7] = (uint8_t)n;
+		put_record("a.example", DNS_A, "\1\2\3\4", 4);
+		for (unsigned i = 1; i < n; i++)
+			put(small, sizeof(small));
+		assert_int_equal(answer(out), n == DNS_RECORDS_MAX ? 1 : -1);
+	}
+}
+
 static void what_is_malformed_is_no_answer(void **state)
 {
 	struct address out[DNS_ADDRESSES_MAX];
@@ -112,6 +129,12 @@ static void what_is_malformed_is_no_answer(void **state)
 	put_record("a.example", DNS_A, "\1\2\3\4", 4);
 	for (size_t whole = len; len > 0; len--)
 		assert_int_equal(answer(out), len == whole ? 1 : -1);
+	begin(1);
+	put("\xc0", 1); /* half a pointer */
+	assert_int_equal(answer(out), -1);
+	begin(1);
+	put_record("a.example", DNS_CNAME, "\x80", 1); /* an alias that is no name */
+	assert_int_equal(answer(out), -1);
 	begin(9); /* promises more than there is */
 	put_record("a.example", DNS_A, "\1\2\3\4", 4);
 	assert_int_equal(answer(out), -1);
@@ -171,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_of_the_name_are_taken_in_order),
 		cmocka_unit_test(aliases_are_followed_so_far_and_no_further),
+		cmocka_unit_test(more_records_than_any_honest_answer_has_are_not_read),
 		cmocka_unit_test(what_is_malformed_is_no_answer),
 		cmocka_unit_test(pointers_only_lead_backwards),
 		cmocka_unit_test(odd_bytes_in_names_match_nothing),

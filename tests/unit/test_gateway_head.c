@@ -69,6 +69,57 @@ static void broken_lines_are_refused_as_soon_as_they_are_seen(void **state)
 	assert_int_equal(head_scan("G\0", 2, &scanned), HEAD_BAD);
 }
 
+static void what_was_not_scanned_is_no_head(void **state)
+{
+	static const char request[] = "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n";
+	static const char response[] = "HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
+	static const char *const requests[] = { "GET http://a/ HTTP/1.1\n\r\n",
+						"GET http://a/ HTTP/1.1\r\nHost: a\n\r\n",
+						"GET http://a/ HTTP/1.1\r\nHost: a\x01z\r\n\r\n",
+						"\nGET http://a/ HTTP/1.1\r\n\r\n" };
+	static const char *const responses[] = { "HTTP/1.1 200 O\x7fK\r\n\r\n",
+						 "HTTP/1.1 200 OK\r\nA: \x1b[0m\r\n\r\n" };
+	struct head h;
+
+	(void)state;
+	/* Cut anywhere, or longer than its empty line says. */
+	for (size_t n = 0; n < sizeof(request) + 1; n++)
+		assert_int_equal(head_parse_request(request, n, &h), n == sizeof(request) - 1);
+	for (size_t n = 0; n < sizeof(response) + 1; n++)
+		assert_int_equal(head_parse_response(response, n, &h), n == sizeof(response) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
+		assert_false(head_parse_request(requests[i], strlen(requests[i]), &h));
+	for (size_t i = 0; i < ARRAY_SIZE(responses); i++)
+		assert_false(head_parse_response(responses[i], strlen(responses[i]), &h));
+}
+
+static void start_lines_have_three_parts_of_the_right_bytes(void **state)
+{
+	static const char *const bad[] = {
+		"GET\r\n\r\n",	     "GET http://a/\r\n\r\n",	" GET http://a/ HTTP/1.1\r\n\r\n",
+		"GET  HTTP/1.1\r\n\r\n", "G(T http://a/ HTTP/1.1\r\n\r\n",
+		"GET http://a/\tb HTTP/1.1\r\n\r\n", "GET http://a/\xe9 HTTP/1.1\r\n\r\n",
+	};
+	struct head h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (parse(bad[i], &h))
+			fail_msg("taken: %s", bad[i]);
+	assert_true(parse("G|T http://a/b HTTP/1.1\r\n\r\n", &h));
+}
+
+static void blanks_around_a_value_are_not_of_it(void **state)
+{
+	struct head h;
+	unsigned count;
+
+	(void)state;
+	assert_true(parse("GET http://a/ HTTP/1.1\r\nX: \t a b\t \r\nY: \t \r\n\r\n", &h));
+	assert_true(span_is(head_find(&h, "x", &count)->value, "a b"));
+	assert_int_equal(head_find(&h, "y", &count)->value.len, 0);
+}
+
 static void the_target_and_the_credential_are_read(void **state)
 {
 	struct request r;
@@ -86,6 +137,52 @@ static void the_target_and_the_credential_are_read(void **state)
 	assert_int_equal(r.target.host.address.family, 6);
 	assert_true(read_request("GET http://a/ HTTP/1.1\r\nHost:\r\nConnection: x , Close\r\n\r\n", &r));
 	assert_false(r.keep_alive);
+}
+
+static void only_a_basic_credential_with_a_token_is_one(void **state)
+{
+	static const struct {
+		const char *value;
+		bool want;
+	} rows[] = {
+		{ "Basic MDEyMzQ1Njc4OWFiY2RlZjp4", true },
+		{ "Basic   MDEyMzQ1Njc4OWFiY2RlZjp4", true },
+		{ "Bearer MDEyMzQ1Njc4OWFiY2RlZjp4", false },
+		{ "Basic", false },
+		{ "Basic ", false },
+		{ "Basic !!!!", false },
+		{ "Basic MDEyMzQ1Njc4OWFiY2RlZg==", false }, /* no colon */
+		{ "Basic YSBiOng=", false },		     /* "a b:x" */
+	};
+	struct request r;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(text, sizeof(text),
+			 "GET http://a/ HTTP/1.1\r\nHost: a\r\nProxy-Authorization: %s\r\n\r\n",
+			 rows[i].value);
+		assert_true(read_request(text, &r));
+		if (r.has_credential != rows[i].want)
+			fail_msg("%s: %d", rows[i].value, r.has_credential);
+		assert_string_equal(r.token, rows[i].want ? "0123456789abcdef" : "");
+	}
+}
+
+static void a_target_is_absolute_http_without_a_fragment(void **state)
+{
+	static const char *const bad[] = { "/", "*", "a:80", "https://a/", "ftp://a/", "http:/a/",
+					   "http://a/#f", "http://a#f", "http://", "http://u@a/" };
+	struct request r;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", bad[i]);
+		if (read_request(text, &r))
+			fail_msg("taken: %s", bad[i]);
+		assert_false(r.has_target && strchr(bad[i], '#'));
+	}
 }
 
 static void what_could_be_read_otherwise_is_refused(void **state)
@@ -161,6 +258,49 @@ static void a_refusal_is_a_whole_answer(void **state)
 	assert_int_equal(refusal_render(EGRESS_BAD_REQUEST, NULL, out, 20), 0);
 }
 
+static void a_refusal_says_its_status_in_words(void **state)
+{
+	static const struct {
+		enum egress_verdict verdict;
+		const char *line;
+	} rows[] = {
+		{ EGRESS_BAD_REQUEST, "HTTP/1.1 400 Bad Request\r\n" },
+		{ EGRESS_BYTE_QUOTA_EXCEEDED, "HTTP/1.1 403 Forbidden\r\n" },
+		{ EGRESS_UPSTREAM_FAILED, "HTTP/1.1 502 Bad Gateway\r\n" },
+	};
+	char out[1024];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		out[refusal_render(rows[i].verdict, NULL, out, sizeof(out) - 1)] = '\0';
+		assert_memory_equal(out, rows[i].line, strlen(rows[i].line));
+		assert_null(strstr(out, "Proxy-Authenticate"));
+		assert_non_null(strstr(out, "\"host\":null,\"port\":null}\n"));
+	}
+}
+
+static void an_answer_goes_to_the_client_without_its_hops(void **state)
+{
+	static const char text[] = "HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nX: 1\r\n"
+				   "Connection: close, y\r\nY: 2\r\nKeep-Alive: 5\r\n\r\n";
+	static const char early[] = "HTTP/1.1 103 Early\r\nX: 1\r\n\r\n";
+	struct head h;
+	char out[1024];
+	size_t n;
+
+	(void)state;
+	assert_true(head_parse_response(text, sizeof(text) - 1, &h));
+	n = response_render(&h, FRAMING_CHUNKED, true, out, sizeof(out) - 1);
+	out[n] = '\0';
+	assert_string_equal(out, "HTTP/1.1 200 Fine\r\nX: 1\r\nTransfer-Encoding: chunked\r\n"
+				 "Connection: keep-alive\r\n\r\n");
+	assert_int_equal(response_render(&h, FRAMING_CHUNKED, true, out, n), n);
+	assert_int_equal(response_render(&h, FRAMING_CHUNKED, true, out, n - 1), 0);
+	assert_true(head_parse_response(early, sizeof(early) - 1, &h));
+	out[response_render(&h, FRAMING_NONE, true, out, sizeof(out) - 1)] = '\0';
+	assert_string_equal(out, early);
+}
+
 static void responses_are_framed_or_refused(void **state)
 {
 	static const struct {
@@ -170,6 +310,7 @@ static void responses_are_framed_or_refused(void **state)
 	} rows[] = {
 		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, FRAMING_LENGTH },
 		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, FRAMING_NONE },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false, FRAMING_NONE },
 		{ "HTTP/1.1 200\r\n\r\n", false, FRAMING_UNTIL_CLOSE },
 		{ "HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n", false, FRAMING_NONE },
 		{ "HTTP/1.1 304 No\r\n\r\n", false, FRAMING_NONE },
@@ -211,6 +352,91 @@ static void lengths_are_counted_down(void **state)
 	assert_true(body_is_done(&b));
 	body_init(&b, FRAMING_NONE, 0, true);
 	assert_true(body_is_done(&b));
+	assert_true(body_walk(&b, "X", 1, &used));
+	assert_int_equal(used, 0);
+}
+
+static void what_ends_with_the_connection_is_never_done(void **state)
+{
+	struct body b;
+	size_t used;
+
+	(void)state;
+	body_init(&b, FRAMING_UNTIL_CLOSE, 0, false);
+	assert_false(body_is_done(&b));
+	assert_true(body_walk(&b, "0\r\n\r\n", 5, &used));
+	assert_int_equal(used, 5);
+	assert_false(body_is_done(&b));
+}
+
+/* What walking over a chunked body gives, byte by byte as much as at once. */
+static bool walks(const char *text, size_t len, bool is_request, bool *ret_done)
+{
+	struct body b, pieces;
+	size_t used;
+	bool ok, ok_pieces = true;
+
+	body_init(&b, FRAMING_CHUNKED, 0, is_request);
+	pieces = b;
+	ok = body_walk(&b, text, len, &used);
+	for (size_t i = 0; i < len && ok_pieces; i++)
+		ok_pieces = body_walk(&pieces, text + i, 1, &used);
+	assert_int_equal(ok, ok_pieces);
+	assert_int_equal(body_is_done(&b), body_is_done(&pieces));
+	*ret_done = ok && body_is_done(&b);
+	return ok;
+}
+
+static void chunks_of_another_grammar_are_refused(void **state)
+{
+	static const char *const of_both[] = {
+		"\r\n", ";x\r\n", "g\r\n", "-1\r\n", "0x1\r\n", "1\n", "1\rx", "1\r\nab", "1\r\na\rb",
+		"0\r\n\rx", "1000000000000000\r\n",
+	};
+	static const char *const of_requests[] = { "1;x\r\n", "1 \r\n", "0\r\nT: 1\r\n\r\n" };
+	static const char *const of_answers[] = { "1;\x01\r\n", "1;x\rx", "0\r\nT: \x1b\r\n", "0\r\nT: 1\rx" };
+	bool done;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(of_both); i++)
+		if (walks(of_both[i / 2], strlen(of_both[i / 2]), i & 1, &done))
+			fail_msg("taken: %s", of_both[i / 2]);
+	for (size_t i = 0; i < ARRAY_SIZE(of_requests); i++) {
+		assert_false(walks(of_requests[i], strlen(of_requests[i]), true, &done));
+		assert_true(walks(of_requests[i], strlen(of_requests[i]), false, &done));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(of_answers); i++)
+		if (walks(of_answers[i], strlen(of_answers[i]), false, &done))
+			fail_msg("taken: %s", of_answers[i]);
+	assert_true(walks("a\r\n0123456789\r\nF\r\n0123456789abcde\r\n0\r\n\r\n", 40, true, &done));
+	assert_true(done);
+}
+
+static void extensions_and_trailers_have_an_end(void **state)
+{
+	char text[3 + 5000];
+	bool done;
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "1;", 2);
+	assert_true(walks(text, 4000, false, &done));
+	assert_false(walks(text, sizeof(text), false, &done));
+	memcpy(text, "0\r\n", 3);
+	assert_true(walks(text, 4000, false, &done));
+	assert_false(walks(text, sizeof(text), false, &done));
+}
+
+static void a_state_that_is_none_lets_nothing_pass(void **state)
+{
+	struct body b;
+	size_t used;
+
+	(void)state;
+	body_init(&b, FRAMING_CHUNKED, 0, true);
+	b.state = UINT8_MAX;
+	assert_false(body_walk(&b, "\n", 1, &used));
+	assert_int_equal(b.framing, FRAMING_BAD);
 }
 
 static void chunks_end_where_they_say(void **state)
@@ -240,13 +466,24 @@ int main(void)
 		cmocka_unit_test(a_head_is_found_however_it_comes),
 		cmocka_unit_test(a_head_has_an_end_or_is_refused),
 		cmocka_unit_test(broken_lines_are_refused_as_soon_as_they_are_seen),
+		cmocka_unit_test(what_was_not_scanned_is_no_head),
+		cmocka_unit_test(start_lines_have_three_parts_of_the_right_bytes),
+		cmocka_unit_test(blanks_around_a_value_are_not_of_it),
 		cmocka_unit_test(the_target_and_the_credential_are_read),
+		cmocka_unit_test(only_a_basic_credential_with_a_token_is_one),
+		cmocka_unit_test(a_target_is_absolute_http_without_a_fragment),
 		cmocka_unit_test(what_could_be_read_otherwise_is_refused),
 		cmocka_unit_test(what_goes_upstream_is_written_anew),
 		cmocka_unit_test(a_refusal_is_a_whole_answer),
+		cmocka_unit_test(a_refusal_says_its_status_in_words),
+		cmocka_unit_test(an_answer_goes_to_the_client_without_its_hops),
 		cmocka_unit_test(responses_are_framed_or_refused),
 		cmocka_unit_test(lengths_are_counted_down),
+		cmocka_unit_test(what_ends_with_the_connection_is_never_done),
 		cmocka_unit_test(chunks_end_where_they_say),
+		cmocka_unit_test(chunks_of_another_grammar_are_refused),
+		cmocka_unit_test(extensions_and_trailers_have_an_end),
+		cmocka_unit_test(a_state_that_is_none_lets_nothing_pass),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

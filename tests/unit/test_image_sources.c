@@ -55,6 +55,7 @@ static void everybody_elses_are_left_out(void **state)
 		"deb|main|bookworm|bookworm|Debian|http://m/] x/\n",
 		"deb|main|bookworm|bookworm|Debian|\n",
 		"deb|main|bookworm|bookworm|Debian\n",
+		"deb|main|bookworm|bookworm|Debian|http://m/debian/|more\n",
 		"\n",
 		"",
 	};
@@ -116,6 +117,20 @@ static void passwords_of_mirrors_stay_outside(void **state)
 	assert_string_equal(out, SIGNED "file:/srv/debian bookworm main");
 }
 
+static void entry_longer_than_any_is_not_shown_at_all(void **state)
+{
+	char entry[SOURCE_SIZE + 1], out[SOURCE_SIZE] = "before";
+
+	(void)state;
+	memset(entry, 'x', SOURCE_SIZE);
+	entry[SOURCE_SIZE] = '\0';
+	sources_public(entry, out);
+	assert_string_equal(out, "");
+	entry[SOURCE_SIZE - 1] = '\0';
+	sources_public(entry, out);
+	assert_string_equal(out, entry);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +140,7 @@ int main(void)
 		cmocka_unit_test(host_without_lists_still_has_sources),
 		cmocka_unit_test(too_much_is_refused_not_cut),
 		cmocka_unit_test(passwords_of_mirrors_stay_outside),
+		cmocka_unit_test(entry_longer_than_any_is_not_shown_at_all),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

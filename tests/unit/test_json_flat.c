@@ -36,6 +36,8 @@ static void members_are_read_in_their_order(void **s)
 	assert_false(read_two("{\"n\":0,\"a\":\"x\"}", m));
 	assert_false(read_two("{\"a\":\"x\",\"a\":\"x\"}", m));
 	assert_false(read_two("{\"a\":\"x\",\"b\":1}", m));
+	assert_false(read_two("[]", m));
+	assert_false(read_two("{\"n\":1.}", m));
 }
 
 static void values_of_another_type_are_checked_and_reported(void **s)
@@ -96,6 +98,50 @@ static void a_string_longer_than_its_buffer_is_refused(void **s)
 	assert_false(read_two("{\"a\":\"1234\\ud83d\\ude00\"}", m));
 }
 
+static void text_is_well_formed_or_refused(void **s)
+{
+	static const struct {
+		const char *text;
+		bool want;
+	} rows[] = {
+		{ "\x7f", true },	     { "\x80", false },		{ "\xc1\xbf", false },
+		{ "\xc2\x80", true },	     { "\xc2", false },		{ "\xc2\xc0", false },
+		{ "\xe0\x9f\xbf", false },  { "\xe0\xa0\x80", true },	{ "\xed\x9f\xbf", true },
+		{ "\xed\xa0\x80", false },  { "\xe2\x82", false },	{ "\xe2\x82\x28", false },
+		{ "\xe2\x82\xc0", false },  { "\xf0\x8f\xbf\xbf", false }, { "\xf0\x90\x80\x80", true },
+		{ "\xf4\x8f\xbf\xbf", true }, { "\xf4\x90\x80\x80", false }, { "\xf5\x80\x80\x80", false },
+		{ "\xf0\x90\x80\x20", false },
+	};
+	struct flat_member m[2];
+	char json[32];
+
+	(void)s;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(flat_is_utf8(rows[i].text, strlen(rows[i].text)), rows[i].want);
+		snprintf(json, sizeof(json), "{\"a\":\"%s\"}", rows[i].text);
+		assert_int_equal(read_two(json, m), rows[i].want);
+		if (rows[i].want)
+			assert_string_equal(text_a, rows[i].text);
+	}
+}
+
+static void escapes_are_whole_or_refused(void **s)
+{
+	static const char *const bad[] = {
+		"{\"a\":\"", "{\"a\":\"x", "{\"a\":\"\\", "{\"a\":\"\\u00e", "{\"a\":\"\\u00eg\"}",
+		"{\"a\":\"\\u0000\"}", "{\"a\":\"\\udc00\"}", "{\"a\":\"\\ud83d\"}",
+		"{\"a\":\"\\ud83d\\u0041\"}", "{\"a\":\"\\ud83d\\n\"}", "{\"a\":\"\\x41\"}", "{\"a\":\"\t\"}",
+	};
+	struct flat_member m[2];
+
+	(void)s;
+	assert_true(read_two("{\"a\":\"\\u00E9\\u20aC\"}", m)); /* either case */
+	assert_string_equal(text_a, "é€");
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (read_two(bad[i], m))
+			fail_msg("accepted %s", bad[i]);
+}
+
 static void writing_escapes_as_the_contract_says(void **s)
 {
 	struct flat_out o;
@@ -140,6 +186,8 @@ int main(void)
 		cmocka_unit_test(values_of_another_type_are_checked_and_reported),
 		cmocka_unit_test(numbers_are_plain_or_wrong),
 		cmocka_unit_test(a_string_longer_than_its_buffer_is_refused),
+		cmocka_unit_test(text_is_well_formed_or_refused),
+		cmocka_unit_test(escapes_are_whole_or_refused),
 		cmocka_unit_test(writing_escapes_as_the_contract_says),
 		cmocka_unit_test(what_does_not_fit_is_never_half_written),
 	};

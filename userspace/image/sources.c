@@ -119,7 +119,7 @@ void sources_public(const char *entry, char ret[SOURCE_SIZE])
 			rest = host + 3 + i + 1;
 	size_t n = strlen(rest);
 	if (head + n >= SOURCE_SIZE)
-		head = n = 0; /* cannot be: it came out of sources_choose() */
+		head = n = 0; /* none that sources_choose() gave */
 	memmove(ret, entry, head);
 	memmove(ret + head, rest, n);
 	ret[head + n] = '\0';
