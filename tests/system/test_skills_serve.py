@@ -265,8 +265,14 @@ def cached_pages_stay_right_when_the_store_goes_bad():
         rewrite_all(c.blob)
         equal(outcome(c.path), sha(c.data), "from the cache")
         equal(outcome(c.path, "mmap"), sha(c.data), "mapped from the cache")
-        drop_cache(c.path)
-        equal(outcome(c.path), "EIO", "once the cache is empty")
+        # A page the other processor still holds in its batch is not dropped at the first try.
+        for _ in range(50):
+            drop_cache(c.path)
+            got = outcome(c.path)
+            if got != sha(c.data):
+                break
+            time.sleep(0.1)
+        equal(got, "EIO", "once the cache is empty")
 
 
 @test
