@@ -26,6 +26,7 @@ import leftovers  # noqa: E402
 TIMEOUT_S, GRACE_S, LEFTOVER_S, SHOWN_LINES = 300, 10, 5, 150
 SKIPPED_STATUS = 77
 NOTES_WITHIN = 1500              # characters at the head of a source
+SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -96,9 +97,18 @@ def end_all(me):
     reap(0)
 
 
+def instances_of(path):
+    """(root, name) of every instance the test made: Plane says each there before it makes it."""
+    try:
+        with open(path) as f:
+            return [line.split() for line in f]
+    except FileNotFoundError:
+        return []
+
+
 def keep(argv, env, timeout_s, out, err, result_path):
     """Runs one test to its end. Never returns."""
-    me = os.getpid()
+    me, runner = os.getpid(), os.getppid()
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     watched = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
@@ -128,16 +138,21 @@ def keep(argv, env, timeout_s, out, err, result_path):
             break
         r["timed_out"], asked = not r["stopped"], True
         signal_all([main], signal.SIGTERM)
-        deadline = time.monotonic() + GRACE_S
+        deadline = time.monotonic() + GRACE_S * SCALE
     patience = time.monotonic() + LEFTOVER_S
     while not asked and descendants(me) and time.monotonic() < patience:
         signal.sigtimedwait(watched, 0.05)
         reap(0)
     r["left"] = [describe(p) for p in descendants(me)]
     end_all(me)
+    if asked:                    # here, because the runner itself may be gone
+        for root, name in instances_of(env["CORDON_INSTANCES"]):
+            leftovers.sweep(root, name)
     r["seconds"] = time.monotonic() - start
     with open(result_path, "w") as f:
         json.dump(r, f)
+    if os.getppid() != runner:   # nobody is left to read it
+        shutil.rmtree(os.path.dirname(result_path), ignore_errors=True)
     os._exit(0)
 
 
@@ -153,8 +168,7 @@ class Test:
                 self.name = source % os.path.basename(path)
         notes = self.notes()
         self.serial = "serial" in notes
-        scale = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
-        self.timeout_s = scale * float(next((n[8:] for n in notes if n.startswith("timeout=")), TIMEOUT_S))
+        self.timeout_s = SCALE * float(next((n[8:] for n in notes if n.startswith("timeout=")), TIMEOUT_S))
         self.passed, self.failed, self.skipped, self.problems = [], [], [], []
 
     def notes(self):
@@ -197,13 +211,8 @@ class Test:
 
     def look_for_leftovers(self):
         """The kernel takes some away a moment after their last user: patience, then a failure."""
-        try:
-            with open(self.instances) as f:
-                instances = [line.split() for line in f]
-        except FileNotFoundError:
-            instances = []
         patience = time.monotonic() + LEFTOVER_S
-        for root, name in instances:
+        for root, name in instances_of(self.instances):
             left = leftovers.left_of(root, name)
             while left and time.monotonic() < patience:
                 time.sleep(0.1)
@@ -211,6 +220,7 @@ class Test:
             left += [root] if os.path.exists(root) else []
             if left:
                 self.problems.append("left behind of %s: %s" % (name, "; ".join(left[:20])))
+                leftovers.sweep(root, name)
         files = os.listdir(self.tmp)
         if files:
             self.problems.append("left in its TMPDIR: " + " ".join(sorted(files)[:20]))

@@ -145,6 +145,13 @@ def _arm():
         signal.signal(number, _on_signal)
 
 
+def announce(root, name):
+    """Before anything of it is made: for who looks, and sweeps, when the test has ended (tests/run.py)."""
+    if "CORDON_INSTANCES" in os.environ:
+        with open(os.environ["CORDON_INSTANCES"], "a") as f:
+            f.write("%s %s\n" % (root, name))
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("cordon", timeout=timeout)
@@ -190,9 +197,7 @@ class Plane:
         self.root = os.path.realpath(tempfile.mkdtemp(prefix="cdn-", dir="/tmp"))
         os.chmod(self.root, 0o755)
         self.name = "cordon-" + hashlib.sha256(self.root.encode()).hexdigest()[:8]
-        if "CORDON_INSTANCES" in os.environ:  # for who looks when the test has ended (tests/run.py)
-            with open(os.environ["CORDON_INSTANCES"], "a") as f:
-                f.write("%s %s\n" % (self.root, self.name))
+        announce(self.root, self.name)
         _live.append(self)
         try:
             self.configure()

@@ -6,7 +6,12 @@ by tests/run.py.
 """
 import contextlib
 import os
+import shutil
+import signal
 import subprocess
+import time
+
+SWEEP_S = 10
 
 
 def cgroup_mounts():
@@ -92,3 +97,29 @@ def left_of(root, name):
     left += ["link " + x for x in os.listdir("/sys/class/net") if name in x]
     left += ["process %d %s" % p for p in processes(root, name)]
     return left
+
+
+def _sweep_once(root, name):
+    for pid, _ in processes(root, name):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    for path in sorted(mounts(root, name), reverse=True):
+        _output("umount", "-l", path)
+    for block in loops(root):
+        _output("losetup", "-d", "/dev/" + block)
+    for top in cgroups(name):
+        for base, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(base)
+
+
+def sweep(root, name):
+    """Takes it away, where whoever made it was ended before it could. True: nothing is left."""
+    patience = time.monotonic() + SWEEP_S
+    _sweep_once(root, name)
+    while left_of(root, name) and time.monotonic() < patience:
+        time.sleep(0.1)
+        _sweep_once(root, name)
+    if not mounts(root, name):  # else it would be emptied through them
+        shutil.rmtree(root, ignore_errors=True)
+    return not left_of(root, name) and not os.path.exists(root)

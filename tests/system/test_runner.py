@@ -15,6 +15,7 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
+import leftovers
 import tap
 from tap import test
 
@@ -36,6 +37,13 @@ def run(*programs, ci="", runner=os.path.join(TOP, "tests", "run.py")):
     m = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", last)
     assert m, (done.stdout, done.stderr)
     return done.returncode, tuple(map(int, m.groups())), done.stdout
+
+
+def wait_for(what, words, seconds):
+    patience = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < patience, "not within %d s: %s" % (seconds, words)
+        time.sleep(0.1)
 
 
 def counts(text, ci=""):
@@ -63,13 +71,38 @@ def what_an_instance_leaves_behind_fails_its_test():
         rc, n, out = run(program("leaves.sh", "#!/bin/sh\n" + body))
         assert (rc, n) == (1, (1, 1, 0)), out
         assert "left behind of cordon-ffffffff: mount %s/m; %s" % (root, root) in out, out
+        assert not os.path.exists(root), "it was said, and then taken away"
         # Another tree's instance is none of our business.
         assert counts(GOOD) == (0, (2, 0, 0))
     finally:
-        subprocess.run(["umount", root + "/m"], check=False)
-        shutil.rmtree(root)
+        leftovers.sweep(root, "cordon-ffffffff")
     rc, n, out = run(program("control.sh", "#!/bin/sh\n" + body + "umount %s/m; rm -r %s" % (root, root)))
     assert (rc, n) == (0, (1, 0, 0)), out
+
+
+@test
+def what_a_test_that_was_ended_had_made_is_swept():
+    name = "cordon-runner%d" % os.getpid()
+    tops = [m for m in leftovers.cgroup_mounts() if m.rsplit("/", 1)[1] not in ("systemd", "cpuset")]
+    for how in ("time", "killed runner"):
+        root = os.path.realpath(tempfile.mkdtemp(prefix="cdn-left-", dir="/tmp"))
+        body = "echo '%s %s' >> \"$CORDON_INSTANCES\"\n" % (root, name)
+        body += "mkdir %s/m; mount -t tmpfs left %s/m\n" % (root, root)
+        body += "".join("mkdir -p %s/%s/jobs\n" % (top, name) for top in tops)
+        body += "touch %s/made; trap '' TERM; while :; do sleep 1; done\n" % root
+        hang = program("made.sh", "#!/bin/sh\n# cordon-test: timeout=%d\n%s" % (2 if how == "time" else 60, body))
+        try:
+            argv = [sys.executable, os.path.join(TOP, "tests", "run.py"), "--build", os.path.join(HOME, "build"), hang]
+            runner = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+            if how != "time":
+                wait_for(lambda: os.path.exists(root + "/made"), "it has made all", 20)
+                assert leftovers.cgroups(name), "control: the directories are seen"
+                runner.kill()
+            runner.wait()
+            wait_for(lambda: not os.path.exists(root), "its root is gone", 60)
+            wait_for(lambda: not leftovers.left_of(root, name), "nothing is left", 20)
+        finally:
+            leftovers.sweep(root, name)
 
 
 @test

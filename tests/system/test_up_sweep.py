@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import Plane, Skip, equal, eventually, main, run, test  # noqa: E402
+from cordon import Plane, Skip, announce, equal, eventually, main, run, test  # noqa: E402
 
 
 def mounts(kind):
@@ -64,6 +64,7 @@ def cgroups_and_what_lives_in_them_go_in_every_hierarchy():
     with Plane(up=False) as p:
         ours, decoys = [], []
         decoy = "cordon-decoy%d" % os.getpid()
+        announce(p.root + "-decoy", decoy)
         for top in list(mounts("cgroup2")) + [m for m in mounts("cgroup")
                                               if m.rsplit("/", 1)[1] in ("memory", "cpu", "pids")]:
             ours.append(make_cgroup(top, p.name, "jobs", "slot-1", "deeper"))
