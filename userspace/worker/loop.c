@@ -24,12 +24,12 @@
 #include "proto/launcher.h"
 #include "proto/supervisor.h"
 #include "wire/msg.h"
+#include "worker/pool.h"
 
 enum {
 	START_LIMIT_MS = 10000, /* for a launcher to answer at all */
 	FINISH_STEP_MS = 1,
 	POOL_RETRY_MS = 1000,
-	QUIET_MS = 15,
 	EVENTS = 32,
 };
 
@@ -160,23 +160,17 @@ static bool is_launching(const struct loop *l)
 	return false;
 }
 
-/*
- * When the pool is to get a slot of a kind; UINT64_MAX: not now. A clone blocks this thread for a
- * millisecond and the new slot takes time from the commands that run. So a pool that is half full
- * waits for a quiet moment, one below that for commands to have started, an empty one for nothing.
- */
 static uint64_t refill_ns(const struct loop *l, enum net_kind net)
 {
-	unsigned have = spare(l, net);
+	const struct pool_state p = {
+		.size = l->pool,
+		.spare = spare(l, net),
+		.is_launching = is_launching(l),
+		.event_ns = l->event_ns,
+		.retry_ns = l->pool_retry_ns,
+	};
 
-	if (have >= l->pool)
-		return UINT64_MAX;
-	if (have == 0)
-		return l->pool_retry_ns;
-	if (is_launching(l))
-		return UINT64_MAX; /* its next event comes back here */
-	uint64_t due = have * 2 < l->pool ? 0 : l->event_ns + QUIET_MS * 1000000ull;
-	return due > l->pool_retry_ns ? due : l->pool_retry_ns;
+	return pool_refill_ns(&p);
 }
 
 /* The kind of slot the pool is to get next, and when. */
@@ -185,11 +179,11 @@ static uint64_t pool_lacks(const struct loop *l, enum net_kind *ret)
 	uint64_t none, gateway;
 
 	*ret = NET_NONE;
-	if (l->is_stopping || l->pool == 0)
-		return UINT64_MAX;
+	if (l->is_stopping)
+		return POOL_NOT_NOW;
 	/* In this order: gateway slots that cannot be made must not starve the others. */
 	none = refill_ns(l, NET_NONE);
-	gateway = can_give_gateway_slots(l) ? refill_ns(l, NET_GATEWAY) : UINT64_MAX;
+	gateway = can_give_gateway_slots(l) ? refill_ns(l, NET_GATEWAY) : POOL_NOT_NOW;
 	if (gateway < none)
 		*ret = NET_GATEWAY;
 	return gateway < none ? gateway : none;
