@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Egress on hosts that lack something, and programs that try their luck with names and
 redirects: a clear word, a refusal, nothing downgraded (E4, E8, E12; ESCAPES d38, d46, e57, e58)."""
+import errno
 import os
 import re
 import sys
@@ -11,8 +12,10 @@ import bpfmaps  # noqa: E402
 import internet  # noqa: E402
 from cordon import CORDON, Plane, contains, equal, eventually, main, run, test  # noqa: E402
 from hostile import rows  # noqa: E402
+from refusing import refusing  # noqa: E402
 
 ORIGIN, OTHER = "203.0.113.10", "203.0.113.14"
+BPF = 321  # the call
 net = None
 other = internet.Http(body=b"other\n")
 
@@ -111,22 +114,10 @@ def what_a_program_calls_itself_or_asks_for_is_never_raw_anywhere():
 
 # --- Hosts that lack something
 
-WITHOUT_BPF = """
-import ctypes, os, struct, sys
-code = struct.pack('HBBI' * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 321, 6, 0, 0, 0x50026, 6, 0, 0, 0x7fff0000)
-buffer = ctypes.create_string_buffer(code)
-program = struct.pack('HxxxxxxP', 4, ctypes.addressof(buffer))
-libc = ctypes.CDLL(None, use_errno=True)
-libc.prctl(38, 1, 0, 0, 0)
-assert libc.prctl(22, 2, program, 0, 0) == 0
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
 @test
 def a_kernel_without_bpf_has_tier_none_only_and_says_so():
     with plane(up=False) as p:
-        done = run([sys.executable, "-c", WITHOUT_BPF, CORDON, "up"], env={**p.env, "CORDON_ROOT": p.root})
+        done = run([*refusing(BPF, errno.ENOSYS), CORDON, "up"], env={**p.env, "CORDON_ROOT": p.root})
         equal(done.status, 0, "%r %s" % (done, p.log[-1000:]))
         o = only_none_works(p)
         assert {"egress_bpf", "nft"} <= set(o["guards"]["missing"]), o["guards"]
