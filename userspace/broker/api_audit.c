@@ -95,20 +95,23 @@ void api_audit_export(struct broker *b, struct exchange *x)
 				  NULL, NULL);
 }
 
+/* A body of one number. False: answered. */
+static bool read_number(struct exchange *x, const char *name, uint64_t *ret)
+{
+	const struct json_field field = { name, FIELD_U64, FIELD_REQUIRED, 0, sizeof(*ret), 1ull << 53 };
+	auto_json json_t *v = reply_body(x, &field, 1, ret);
+
+	return v != NULL;
+}
+
 void api_audit_ack(struct broker *b, struct exchange *x)
 {
-	struct {
-		uint64_t sequence;
-	} body = { 0 };
-	const struct json_field fields[] = {
-		{ "sequence", FIELD_U64, FIELD_REQUIRED, 0, sizeof(body.sequence), 1ull << 53 },
-	};
-	auto_json json_t *v = reply_body(x, fields, ARRAY_SIZE(fields), &body);
+	uint64_t sequence = 0;
 
-	if (v)
+	if (read_number(x, "sequence", &sequence))
 		reply_from_ledger(b, x, L_ACK,
 				  json_pack("{s:s, s:I}", "consumer", x->param[0], "sequence",
-					    (json_int_t)body.sequence),
+					    (json_int_t)sequence),
 				  NULL, NULL);
 }
 
@@ -122,18 +125,11 @@ void api_audit_drop(struct broker *b, struct exchange *x)
 
 void api_audit_retain(struct broker *b, struct exchange *x)
 {
-	struct {
-		uint64_t before_ms;
-	} body = { 0 };
-	const struct json_field fields[] = {
-		{ "beforeMs", FIELD_U64, FIELD_REQUIRED, 0, sizeof(body.before_ms), 1ull << 53 },
-	};
-	auto_json json_t *v = reply_body(x, fields, ARRAY_SIZE(fields), &body);
+	uint64_t before_ms = 0;
 
-	if (v)
+	if (read_number(x, "beforeMs", &before_ms))
 		reply_from_ledger(b, x, L_RETAIN,
-				  json_pack("{s:I}", "beforeMs", (json_int_t)body.before_ms), NULL,
-				  NULL);
+				  json_pack("{s:I}", "beforeMs", (json_int_t)before_ms), NULL, NULL);
 }
 
 /* --- Receipts */
