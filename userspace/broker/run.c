@@ -348,7 +348,8 @@ enum reason run_begin(struct command *c, const char **ret_text)
 	autoclose int argv = fault_step("run.argv", &e) < 0 ?
 				     -1 :
 				     fd_sealed("argv", c->request.args, c->request.args_len, &e);
-	if (argv < 0 || fault_hit("run.output") || !output_begin(&c->out[OUT_STDOUT], c->limits.output_bytes) ||
+	if (argv < 0 || fault_hit("run.output") ||
+	    !output_begin(&c->out[OUT_STDOUT], c->limits.output_bytes) ||
 	    !output_begin(&c->out[OUT_STDERR], c->limits.output_bytes)) {
 		*ret_text = "out of memory";
 		return REASON_WORKER_ERROR;

@@ -249,9 +249,9 @@ static const struct {
 	{ "command.alive", step_alive },     { "command.lists", step_lists },
 	{ "command.voucher", step_voucher }, { "command.admit", step_admit },
 	{ "command.alive", step_alive },     { "command.nonce", step_nonce },
-	{ "command.claim", step_claim },     { "command.intent", step_intent },   { "command.skills", step_skills },
-	{ "command.slot", step_slot },	     { "command.egress", step_egress },
-	{ "command.run", step_run },
+	{ "command.claim", step_claim },     { "command.intent", step_intent },
+	{ "command.skills", step_skills },   { "command.slot", step_slot },
+	{ "command.egress", step_egress },   { "command.run", step_run },
 };
 
 void command_go_on(struct command *c)

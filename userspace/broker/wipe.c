@@ -12,8 +12,10 @@
 #if !defined(__SANITIZE_ADDRESS__) /* there the sanitizer owns both */
 
 /* The C library's own, by the names it gives them for this. */
-extern void __libc_free(void *p);		       /* NOLINT(bugprone-reserved-identifier,cert-*) */
-extern void *__libc_realloc(void *p, size_t size); /* NOLINT(bugprone-reserved-identifier,cert-*) */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-*) */
+extern void __libc_free(void *p);
+extern void *__libc_realloc(void *p, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier,cert-*) */
 
 void free(void *p)
 {

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "artifact/tar.h"
 #include "base/fd.h"
 #include "base/scope.h"
 #include "cli/artifact.h"
-#include "artifact/tar.h"
 #include "digest/digest.h"
 #include "json/json.h"
 

@@ -10,10 +10,10 @@
  */
 #include <jansson.h>
 
-#include "wire/frames.h"
 #include "cli/http.h"
 #include "config/places.h"
 #include "policy/reason.h"
+#include "wire/frames.h"
 
 enum { RELAY_CHUNK = 64 * 1024, RELAY_CHUNK_ROOM = RELAY_CHUNK + 32 };
 

@@ -23,7 +23,10 @@
 #include "base/fd.h"
 #include "base/scope.h"
 
-enum { SCHEMA = 1, BACKLOG = 4096 }; /* a crowd that says nothing must not fill it for the others */
+enum {
+	SCHEMA = 1,
+	BACKLOG = 4096, /* a crowd that says nothing must not fill it for the others */
+};
 
 /* --- Users */
 
