@@ -4,11 +4,10 @@
  *
  * Theory of operation: one process, no privilege of its own, no secret. A
  * verb is a row of the table below: a function, a table of further verbs, or
- * another program of the suite that is exec'ed in its place (image; the
- * verification of a ledger's copy). What
- * needs the plane goes to the broker's socket, what steers the plane to
- * cordond's. It is linked statically, because `cordon run` is on the path of
- * every command.
+ * another program of the suite that is exec'ed in its place (image; what
+ * verifies a ledger's copy or a statement). What needs the plane goes to the
+ * broker's socket, what steers the plane to cordond's. It is linked statically,
+ * because `cordon run` is on the path of every command.
  */
 #include <errno.h>
 #include <stdio.h>
