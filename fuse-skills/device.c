@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 
@@ -46,14 +46,6 @@ struct device {
 	unsigned nthreads;	      /* the last one is the caller's own, for notices */
 	struct device_thread threads[DEVICE_THREADS_MAX + 1];
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* The thread that a session's hook runs on. */
 static struct device_thread *self(const struct serve *s)
@@ -148,7 +140,7 @@ static void process(struct device_thread *t, size_t len)
 {
 	const struct fuse_buf buf = { .size = len, .mem = t->request, .fd = -1 };
 
-	atomic_store(&t->busy_since_ms, now_ms());
+	atomic_store(&t->busy_since_ms, clock_monotonic_ms());
 	fuse_session_process_buf(t->device->session, &buf);
 	atomic_store(&t->busy_since_ms, 0);
 }
@@ -273,7 +265,7 @@ int device_start(struct device *d, struct serve *serve, struct err *e)
 
 uint64_t device_busy_ms(const struct device *d)
 {
-	uint64_t now = now_ms(), oldest = now;
+	uint64_t now = clock_monotonic_ms(), oldest = now;
 
 	for (unsigned i = 0; i < d->nthreads; i++) {
 		uint64_t since = atomic_load(&d->threads[i].busy_since_ms);

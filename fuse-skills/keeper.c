@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -61,14 +61,6 @@ struct keeper {
 	unsigned nclosed;
 	struct msg msg;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* --- Answers to the broker; one that is gone hears nothing */
 
@@ -438,7 +430,7 @@ static int loop(struct keeper *k, struct err *e)
 			{ .fd = k->opener.fd, .events = POLLIN },
 			{ .fd = k->broker_fd, .events = POLLIN },
 		};
-		if (poll(p, ARRAY_SIZE(p), wait_ms(k, now_ms())) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), wait_ms(k, clock_monotonic_ms())) < 0 && errno != EINTR)
 			return err_set(e, errno, "poll: %s", strerror(errno));
 		if (p[0].revents)
 			rc = receive(k, SUPERVISOR_FD, from_cordond, ARRAY_SIZE(from_cordond),
@@ -457,7 +449,7 @@ static int loop(struct keeper *k, struct err *e)
 		if (rc == 0 && p[4].revents && k->broker_fd == p[4].fd)
 			receive_broker(k);
 		if (rc == 0)
-			rc = watch(k, now_ms(), e);
+			rc = watch(k, clock_monotonic_ms(), e);
 	}
 	return rc;
 }

@@ -54,9 +54,6 @@ void loop_timer_clear(struct loop *l, struct timer *t);
 int loop_run(struct loop *l, struct err *e);
 void loop_end(struct loop *l);
 
-uint64_t clock_monotonic_ms(void);
-uint64_t clock_realtime_ns(void);
-
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
 #endif

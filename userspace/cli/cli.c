@@ -73,16 +73,13 @@ int cli_places(const struct invocation *in, struct places *ret)
 	return places_init(in->common.root, ret, &e) < 0 ? cli_fail(STATUS_FAILED, &e) : 0;
 }
 
-/* R1: off unless exactly `on`, by the environment where it speaks, else by the file. */
-static bool rollout_is_on(const struct places *p)
+bool cli_rollout_is_on(const struct places *p)
 {
-	const char *env = getenv("CORDON_ROLLOUT");
 	struct config c;
 	struct err ignored;
 
-	if (env)
-		return strcmp(env, "on") == 0;
-	return places_read_config(p, &c, NULL, NULL, &ignored) == 0 && c.rollout;
+	return places_rollout_is_on(
+		places_read_config(p, &c, NULL, NULL, &ignored) < 0 ? NULL : &c);
 }
 
 enum reason cli_unreachable(const struct places *p, const struct err *connect_failed,
@@ -92,7 +89,7 @@ enum reason cli_unreachable(const struct places *p, const struct err *connect_fa
 		*e = *connect_failed;
 		return REASON_CAPABILITY_UNAVAILABLE;
 	}
-	if (!rollout_is_on(p)) {
+	if (!cli_rollout_is_on(p)) {
 		err_set(e, EPERM, "the rollout is off; set 'rollout = on' in %s", p->conf);
 		return REASON_PLANE_DISABLED;
 	}

@@ -67,6 +67,9 @@ int cli_refuse_options(const struct err *e);
 /* Execs the program of the suite that argv[0] names; gives a status where that fails. */
 int cli_exec(char *const *argv);
 
+/* R1, as this process sees it. */
+bool cli_rollout_is_on(const struct places *p);
+
 /* The plane cannot be spoken to: why, as a reason with its words in *e. */
 enum reason cli_unreachable(const struct places *p, const struct err *connect_failed,
 			    struct err *e);

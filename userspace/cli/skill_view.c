@@ -74,20 +74,9 @@ static int unknown(const char *what, const char *name)
 	return cli_fail(STATUS_FAILED, &e);
 }
 
-static bool rollout_is_on(const struct places *p)
-{
-	const char *env = getenv("CORDON_ROLLOUT");
-	struct config c;
-	struct err ignored;
-
-	if (env)
-		return strcmp(env, "on") == 0;
-	return places_read_config(p, &c, NULL, NULL, &ignored) == 0 && c.rollout;
-}
-
 const char *skill_advice(const struct places *p, bool requires_execution)
 {
-	return front_matter_advice(requires_execution, rollout_is_on(p));
+	return front_matter_advice(requires_execution, cli_rollout_is_on(p));
 }
 
 /* The plane is asked where the store is closed to the caller: it belongs to the plane's group. */

@@ -78,6 +78,20 @@ void table_print(const json_t *rows, const struct column *columns, size_t n)
 		}
 }
 
+int table_call(const struct invocation *in, const char *path, const struct column *columns,
+	       size_t n)
+{
+	auto_json json_t *answer = NULL;
+	int status = cli_call(in, "GET", path, NULL, &answer);
+
+	if (status)
+		return status;
+	if (in->common.is_json)
+		return cli_print_json(answer);
+	table_print(table_rows(answer), columns, n);
+	return 0;
+}
+
 static void print_members(const json_t *o, const char *prefix, int depth)
 {
 	char text[CELL_MAX], whole[CELL_MAX];

@@ -9,6 +9,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "cli/cli.h"
+
 struct column {
 	const char *title;
 	const char *key; /* "a.b" goes into a member object */
@@ -18,6 +20,10 @@ struct column {
 const json_t *table_rows(const json_t *answer);
 
 void table_print(const json_t *rows, const struct column *columns, size_t n);
+
+/* GETs @path and prints the array it answers, or all of it with --json. Gives an exit status. */
+int table_call(const struct invocation *in, const char *path, const struct column *columns,
+	       size_t n);
 
 /* "key: value" lines, members of members as "a.b: value"; arrays as JSON. */
 void table_print_object(const json_t *o);

@@ -72,20 +72,13 @@ static int audit_list(struct invocation *in)
 		{ "RUN", "runId" },
 	};
 	struct list_options o = { 0 };
-	auto_json json_t *answer = NULL;
 	char path[HTTP_PATH_MAX];
 	int status;
 
 	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, &status) ||
 	    input_no_more(in, &status) || rows_path(&o, path, &status))
 		return status;
-	status = cli_call(in, "GET", path, NULL, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		return cli_print_json(answer);
-	table_print(table_rows(answer), columns, ARRAY_SIZE(columns));
-	return 0;
+	return table_call(in, path, columns, ARRAY_SIZE(columns));
 }
 
 struct verify_chain_options {

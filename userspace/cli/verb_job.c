@@ -116,19 +116,12 @@ static int list(struct invocation *in)
 		{ "STATE", "state" },
 	};
 	struct list_options o = { 0 };
-	auto_json json_t *answer = NULL;
 	int status;
 
 	if (cli_options(in, list_rows, ARRAY_SIZE(list_rows), &o, &status) ||
 	    input_no_more(in, &status))
 		return status;
-	status = cli_call(in, "GET", o.is_all ? "/v1/jobs?all=1" : "/v1/jobs", NULL, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		return cli_print_json(answer);
-	table_print(table_rows(answer), columns, ARRAY_SIZE(columns));
-	return 0;
+	return table_call(in, o.is_all ? "/v1/jobs?all=1" : "/v1/jobs", columns, ARRAY_SIZE(columns));
 }
 
 static int call_on_job(struct invocation *in, const char *method, const char *tail)

@@ -27,18 +27,11 @@ static int list(struct invocation *in)
 	static const struct column columns[] = {
 		{ "RUN", "runId" }, { "ORG", "orgId" }, { "USER", "userId" }, { "STATE", "state" },
 	};
-	auto_json json_t *answer = NULL;
 	int status;
 
 	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
-	status = cli_call(in, "GET", "/v1/runs", NULL, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		return cli_print_json(answer);
-	table_print(table_rows(answer), columns, ARRAY_SIZE(columns));
-	return 0;
+	return table_call(in, "/v1/runs", columns, ARRAY_SIZE(columns));
 }
 
 static int on_run(struct invocation *in, const char *method, const json_t *body)

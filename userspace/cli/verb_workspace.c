@@ -15,18 +15,11 @@ static int list(struct invocation *in)
 		{ "KEY", "key" },     { "USED", "usedBytes" }, { "QUOTA", "quotaBytes" },
 		{ "IN USE", "inUse" }, { "LOST", "lost" },     { "LABEL", "label" },
 	};
-	auto_json json_t *answer = NULL;
 	int status;
 
 	if (cli_options(in, NULL, 0, NULL, &status) || input_no_more(in, &status))
 		return status;
-	status = cli_call(in, "GET", "/v1/workspaces", NULL, &answer);
-	if (status)
-		return status;
-	if (in->common.is_json)
-		return cli_print_json(answer);
-	table_print(table_rows(answer), columns, ARRAY_SIZE(columns));
-	return 0;
+	return table_call(in, "/v1/workspaces", columns, ARRAY_SIZE(columns));
 }
 
 static int rm(struct invocation *in)

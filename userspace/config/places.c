@@ -88,6 +88,13 @@ int places_program(const char *name, char *ret, size_t size, struct err *e)
 		       LIBEXECDIR);
 }
 
+bool places_rollout_is_on(const struct config *c)
+{
+	const char *env = getenv("CORDON_ROLLOUT");
+
+	return env ? strcmp(env, "on") == 0 : c && c->rollout;
+}
+
 int places_read_config(const struct places *p, struct config *ret, char **ret_text,
 		       size_t *ret_len, struct err *e)
 {

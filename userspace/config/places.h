@@ -48,6 +48,9 @@ void places_image_store(const struct places *p, const struct config *c,
  */
 int places_program(const char *name, char *ret, size_t size, struct err *e);
 
+/* R1: on is exactly `on`. The environment decides where it speaks, else @c (NULL: nothing does). */
+bool places_rollout_is_on(const struct config *c);
+
 /* Reads and parses ROOT's configuration; an absent file is the presets. Gives *ret_text too. */
 int places_read_config(const struct places *p, struct config *ret, char **ret_text,
 		       size_t *ret_len, struct err *e);

@@ -15,6 +15,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/hex.h"
+
 enum { BLOCK_LEN = SHA256_CBLOCK, CHUNK = 64 * 1024 };
 
 struct digest {
@@ -125,20 +127,11 @@ void digest_hex(const void *buf, size_t n, char *out)
 	out[2 * n] = '\0';
 }
 
-static int nibble(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
 int digest_unhex(const char *text, uint8_t *out, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int hi = nibble(text[2 * i]);
-		int lo = hi < 0 ? -1 : nibble(text[2 * i + 1]);
+		int hi = hex_small_value(text[2 * i]);
+		int lo = hi < 0 ? -1 : hex_small_value(text[2 * i + 1]);
 		if (lo < 0)
 			return -EINVAL;
 		out[i] = (uint8_t)(hi << 4 | lo);

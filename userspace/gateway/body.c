@@ -5,6 +5,8 @@
  */
 #include "gateway/body.h"
 
+#include "base/hex.h"
+
 enum chunk_state {
 	CHUNK_SIZE = 0, /* at the first digit or a further one */
 	CHUNK_EXTENSION,
@@ -40,17 +42,6 @@ bool body_is_done(const struct body *b)
 	default:
 		return true;
 	}
-}
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
 }
 
 /* One byte of a chunk's size line. */

@@ -4,16 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static uint64_t monotonic_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
+#include "base/clock.h"
 
 int loop_open(struct loop *l, const uint32_t length_ms[DEADLINE_KINDS], struct err *e)
 {
@@ -21,7 +14,7 @@ int loop_open(struct loop *l, const uint32_t length_ms[DEADLINE_KINDS], struct e
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epoll_fd < 0)
 		return err_set(e, errno, "epoll: %s", strerror(errno));
-	l->now_ms = monotonic_ms();
+	l->now_ms = clock_monotonic_ms();
 	l->chores_end = &l->chores;
 	for (int k = 0; k < DEADLINE_KINDS; k++) {
 		l->length_ms[k] = length_ms[k];
@@ -170,7 +163,7 @@ int loop_run(struct loop *l, struct err *e)
 
 		if (n < 0 && errno != EINTR)
 			return err_set(e, errno, "epoll: %s", strerror(errno));
-		l->now_ms = monotonic_ms();
+		l->now_ms = clock_monotonic_ms();
 		l->batch_len = n > 0 ? n : 0;
 		for (int i = 0; i < l->batch_len; i++) {
 			struct watch *w = l->batch[i].data.ptr;

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "json/json.h"
@@ -47,22 +47,6 @@ static const struct route {
 	[L_KEPT] = { request_kept, READS },
 };
 
-uint64_t batch_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-int64_t batch_now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 static bool is_row(const struct request *r)
 {
 	return r->type == L_ROW || r->type == L_INTENT;
@@ -88,7 +72,7 @@ static int read_row(struct ledger *l, struct request *r, const char *json, size_
 	if (admit_row_message(r->text, len, &r->row, e) < 0)
 		return -e->code;
 	r->is_suppressed = r->type == L_ROW &&
-			   record_is_repetition(l, &r->row.row, batch_now_ms());
+			   record_is_repetition(l, &r->row.row, clock_monotonic_ms());
 	return 0;
 }
 
@@ -120,7 +104,7 @@ void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *
 	memcpy(&h, body, sizeof(h));
 	r->req = h.req;
 	r->type = type;
-	r->time_us = batch_now_us();
+	r->time_us = clock_realtime_us();
 	int rc = is_row(r) ? read_row(l, r, json, json_len, &e) : read_object(r, json, json_len, &e);
 	if (rc < 0) {
 		r->why = e;
@@ -222,7 +206,7 @@ void batch_go_down(struct ledger *l, const struct err *why)
 	if (!l->down_until_ms)
 		log_error("store_down", "%s", why->msg);
 	l->count.failures++;
-	l->down_until_ms = batch_now_ms() + DOWN_MS;
+	l->down_until_ms = clock_monotonic_ms() + DOWN_MS;
 }
 
 static void refuse_down(struct ledger *l, struct request *r)

@@ -41,7 +41,4 @@ void batch_go_down(struct ledger *l, const struct err *why);
 /* due.c: work that is due at @now_ms. Gives when to come again, or 0. */
 uint64_t due_run(struct ledger *l, uint64_t now_ms);
 
-uint64_t batch_now_ms(void); /* monotonic */
-int64_t batch_now_us(void);  /* since the epoch */
-
 #endif

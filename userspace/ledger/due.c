@@ -6,6 +6,7 @@
  */
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "ledger/batch.h"
@@ -23,7 +24,7 @@ static int settle(struct ledger *l, struct err *e)
 
 	if (store_begin(&l->store, e) < 0)
 		return -e->code;
-	if (record_settle(l, batch_now_us(), &count, e) < 0 || store_commit(&l->store, e) < 0) {
+	if (record_settle(l, clock_realtime_us(), &count, e) < 0 || store_commit(&l->store, e) < 0) {
 		store_rollback(&l->store);
 		return -e->code;
 	}
@@ -66,7 +67,7 @@ static void sync_now(struct ledger *l)
 /* A chunk of rows that are too old, in a transaction of its own. */
 static int retain(struct ledger *l, struct err *e)
 {
-	int64_t now = batch_now_us();
+	int64_t now = clock_realtime_us();
 	uint64_t upto;
 
 	l->store.is_failed = false;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 struct scan {
 	char *p, *end;
 	struct scan_token *tokens;
@@ -23,11 +25,8 @@ static int hex4(const char *p, const char *end)
 	if (end - p < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		char c = p[i];
-		int d = c >= '0' && c <= '9' ? c - '0' :
-			c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-			c >= 'A' && c <= 'F' ? c - 'A' + 10 :
-					       -1;
+		int d = hex_value(p[i]);
+
 		if (d < 0)
 			return -1;
 		v = v * 16 + d;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "config/start.h"
@@ -295,7 +296,7 @@ static int turn(struct server *s, struct err *e)
 		{ .fd = SUPERVISOR_FD, .events = POLLIN },
 		{ .fd = s->broker, .events = is_stuck ? POLLOUT : POLLIN },
 	};
-	uint64_t now = batch_now_ms();
+	uint64_t now = clock_monotonic_ms();
 	uint64_t next = due_run(s->l, now);
 	bool is_busy = s->l->verify_waiting > 0 && !is_stuck;
 

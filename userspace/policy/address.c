@@ -9,17 +9,7 @@
 #include <string.h>
 
 #include "abi/address_match.h"
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
+#include "base/hex.h"
 
 /* One decimal part of at most @max: no sign, no blank, no leading zero. Gives bytes taken, 0: none. */
 static size_t decimal_part(const char *s, size_t len, unsigned max, unsigned *ret)

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 /* A piece of the text; never owns. */
 struct span {
 	const char *p;
@@ -127,14 +129,6 @@ static bool peek_content(struct reader *r, struct text_line *ret)
 }
 
 /* --- Text on one line */
-
-static int hex_value(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' :
-	       c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-	       c >= 'A' && c <= 'F' ? c - 'A' + 10 :
-				      -1;
-}
 
 static void put_utf8(struct value *v, uint32_t c)
 {

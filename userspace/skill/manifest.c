@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 static const char first_line[] = "cordon-skill 1";
 
 static int fault(struct manifest_reader *r, const char *words)
@@ -68,17 +70,12 @@ static bool read_number(const struct line *w, uint64_t max, uint64_t *ret)
 	return v <= max;
 }
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_sha(const struct line *w, uint8_t ret[SKILL_SHA])
 {
 	if (w->left != 2 * SKILL_SHA)
 		return false;
 	for (size_t i = 0; i < SKILL_SHA; i++) {
-		int high = hex_digit(w->p[2 * i]), low = hex_digit(w->p[2 * i + 1]);
+		int high = hex_small_value(w->p[2 * i]), low = hex_small_value(w->p[2 * i + 1]);
 		if (high < 0 || low < 0)
 			return false;
 		ret[i] = (uint8_t)(high << 4 | low);

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -30,14 +30,6 @@ enum {
 	STEPS = 3,
 	POLL_MAX = 2 + CLIENTS_MAX + 2 * D_COUNT,
 };
-
-uint64_t life_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static const char *name_of(enum daemon_id id)
 {
@@ -126,7 +118,7 @@ static void on_death(struct life *l, enum daemon_id id)
 	char how[64];
 	int status;
 	struct err e;
-	uint64_t now = life_now_ms();
+	uint64_t now = clock_monotonic_ms();
 
 	if (waitpid(d->pid, &status, WNOHANG) != d->pid)
 		return;
@@ -170,7 +162,7 @@ static int on_ready(void *ctx, struct msg *m, struct err *e)
 	(void)e;
 	d->state = DAEMON_READY;
 	log_info("ready", "daemon=%s pid=%d ms=%llu", name_of(f->id), (int)d->pid,
-		 (unsigned long long)(life_now_ms() - d->started_ms));
+		 (unsigned long long)(clock_monotonic_ms() - d->started_ms));
 	if (f->life->phase == LIFE_BOOTING)
 		check_boot(f->life);
 	return 0;
@@ -243,7 +235,7 @@ static void begin_step(struct life *l)
 	struct s_stop s = { .drain_ms = l->stop_step == 0 ? l->drain_ms : 0 };
 	struct err ignored;
 
-	l->stop_deadline_ms = life_now_ms() + s.drain_ms + STOP_MS;
+	l->stop_deadline_ms = clock_monotonic_ms() + s.drain_ms + STOP_MS;
 	for (int i = 0; i < D_COUNT; i++) {
 		struct daemon *d = &l->daemons.of[i];
 		if (daemon_rows[i].stop_step != l->stop_step || d->pid <= 0)
@@ -398,7 +390,7 @@ static int open_signals(struct life *l, struct err *e)
 int life_run(struct life *l, struct err *e)
 {
 	struct pollfd set[POLL_MAX];
-	uint64_t now = life_now_ms();
+	uint64_t now = clock_monotonic_ms();
 
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		l->clients[i].fd = -1;
@@ -410,12 +402,12 @@ int life_run(struct life *l, struct err *e)
 		if (l->daemons.of[i].state != DAEMON_ABSENT)
 			start(l, (enum daemon_id)i, now);
 	while (l->phase != LIFE_OVER) {
-		now = life_now_ms();
+		now = clock_monotonic_ms();
 		int n = poll_set(l, set);
 		if (poll(set, (nfds_t)n, wait_ms(l, now)) < 0 && errno != EINTR)
 			return err_set(e, errno, "poll: %s", strerror(errno));
 		dispatch(l, set);
-		on_time(l, life_now_ms());
+		on_time(l, clock_monotonic_ms());
 	}
 	if (l->failed.code)
 		*e = l->failed;

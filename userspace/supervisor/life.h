@@ -65,7 +65,6 @@ void life_reload(struct life *l);
 
 /* --- Within the loop (control.c, reload.c) */
 
-uint64_t life_now_ms(void);
 void control_accept(struct life *l);
 void control_on_client(struct life *l, struct client *c);
 /* Answers and lets go every client that waits for @wait. */

@@ -104,14 +104,6 @@ static int make_root(const char *root, struct err *e)
 	return fd_mkdir_parents(path, 0755, e);
 }
 
-/* R1: exactly `on`. The environment decides where it speaks, else the file. */
-static bool rollout_is_on(const struct config *c)
-{
-	const char *env = getenv("CORDON_ROLLOUT");
-
-	return env ? strcmp(env, "on") == 0 : c->rollout;
-}
-
 static int check_image(const struct plane *p, struct err *e)
 {
 	char store[PLACES_PATH_MAX], file[PLACES_PATH_MAX + 80];
@@ -137,7 +129,7 @@ static int read_plane(const struct arguments *a, struct plane *p)
 	    places_read_config(&p->places, &p->config, &p->text, &p->text_len, &e) < 0 ||
 	    fault_arm(p->config.fault, &e) < 0)
 		return complain(STATUS_FAILED, &e);
-	if (!rollout_is_on(&p->config)) {
+	if (!places_rollout_is_on(&p->config)) {
 		err_set(&e, EPERM,
 			"plane_disabled: the rollout is off; set 'rollout = on' in %s (or "
 			"CORDON_ROLLOUT=on)",

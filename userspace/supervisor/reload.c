@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -53,7 +54,7 @@ static int offer(struct life *l, const char *text, size_t len, struct err *e)
 			return err_wrap(e, daemon_rows[i].name);
 		l->daemons.of[i].answers_due++;
 	}
-	l->reload_deadline_ms = life_now_ms() + RELOAD_MS;
+	l->reload_deadline_ms = clock_monotonic_ms() + RELOAD_MS;
 	return 0;
 }
 

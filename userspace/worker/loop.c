@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -35,14 +35,6 @@ enum {
 
 /* What an epoll event is about: kind in the low bits, the slot's index above. */
 enum source { FROM_BROKER, FROM_SUPERVISOR, FROM_EGRESS, FROM_LAUNCHER, FROM_PIDFD, SOURCE_BITS = 4 };
-
-static uint64_t now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* A slot's descriptors are edge-triggered: an end that is not reaped yet must not spin the loop. */
 static int watch(struct loop *l, int fd, enum source kind, unsigned index, struct err *e)
@@ -120,7 +112,7 @@ static struct slot *build(struct loop *l, const struct slot_shape *shape, struct
 	if (slot_build(&l->maker, ++l->next_slot, shape, id, s, e) < 0)
 		return NULL;
 	s->shape.image->slots++;
-	s->deadline_ns = now_ns(CLOCK_MONOTONIC) + START_LIMIT_MS * 1000000ull;
+	s->deadline_ns = clock_monotonic_ns() + START_LIMIT_MS * 1000000ull;
 	if (watch(l, s->sock, FROM_LAUNCHER, index_of(l, s), e) < 0 ||
 	    watch(l, s->pidfd, FROM_PIDFD, index_of(l, s), e) < 0) {
 		slot_kill(s);
@@ -197,7 +189,7 @@ static void fill_pool(struct loop *l, enum net_kind net)
 	struct slot_shape shape = { .image = im, .net = net };
 	if (im && build(l, &shape, &e))
 		return;
-	l->pool_retry_ns = now_ns(CLOCK_MONOTONIC) + POOL_RETRY_MS * 1000000ull;
+	l->pool_retry_ns = clock_monotonic_ns() + POOL_RETRY_MS * 1000000ull;
 	log_error("pool", "error=\"%s\"", e.msg);
 }
 
@@ -312,7 +304,7 @@ static int on_run(void *ctx, struct msg *m, struct err *e)
 	s->done.guards = l->guards;
 	s->done.guards_missing = l->guards_missing;
 	s->owes_done = true;
-	s->deadline_ns = now_ns(CLOCK_MONOTONIC) + START_LIMIT_MS * 1000000ull;
+	s->deadline_ns = clock_monotonic_ns() + START_LIMIT_MS * 1000000ull;
 	autoclose int view = has_view ? skills_clone(&l->skills, m->fds[1], &why) : -1;
 	if (has_view && view < 0)
 		err_set(e, REASON_STAGING_FAILED, "%s", why.msg);
@@ -431,13 +423,13 @@ static void on_execed(struct loop *l, struct slot *s, const struct launch_reply 
 {
 	struct w_started started = {
 		.req = s->req,
-		.realtime_ns = now_ns(CLOCK_REALTIME),
+		.realtime_ns = clock_realtime_ns(),
 		.workspace_bytes = s->ws.quota_bytes,
 	};
 
 	if (s->state != SLOT_STARTING)
 		return slot_kill(s);
-	s->exec_ns = now_ns(CLOCK_MONOTONIC);
+	s->exec_ns = clock_monotonic_ns();
 	s->deadline_ns = s->exec_ns + s->limits.timeout_ms * 1000000ull;
 	s->state = SLOT_RUNNING;
 	fault_hit("started.before");
@@ -455,7 +447,7 @@ static void on_exited(struct slot *s, const struct launch_reply *r)
 	if (s->state != SLOT_RUNNING)
 		return slot_kill(s);
 	s->has_ended = true;
-	s->done.wall_ns = now_ns(CLOCK_MONOTONIC) - s->exec_ns;
+	s->done.wall_ns = clock_monotonic_ns() - s->exec_ns;
 	s->done.exit_code = r->signaled ? -1 : r->code;
 	s->done.signal = r->signaled ? r->code : 0;
 	slot_kill(s);
@@ -503,12 +495,12 @@ static void settle(struct loop *l, struct slot *s)
 
 	if (s->owes_done && s->exec_ns && !s->fail.reason) {
 		if (!s->done.wall_ns)
-			s->done.wall_ns = now_ns(CLOCK_MONOTONIC) - s->exec_ns;
+			s->done.wall_ns = clock_monotonic_ns() - s->exec_ns;
 		send_broker(l, W_DONE, &s->done, sizeof(s->done), NULL, 0);
 	} else if (s->owes_done && !s->fail.reason && s->kill_termination) {
 		/* Killed before its exec was told: it was let run, and may have (A3). */
 		struct w_started started = { .req = s->req,
-					     .realtime_ns = now_ns(CLOCK_REALTIME) };
+					     .realtime_ns = clock_realtime_ns() };
 		send_broker(l, W_STARTED, &started, sizeof(started), NULL, 0);
 		send_broker(l, W_DONE, &s->done, sizeof(s->done), NULL, 0);
 	} else if (s->owes_done) {
@@ -520,7 +512,7 @@ static void settle(struct loop *l, struct slot *s)
 	if (s->fail.reason)
 		log_error("slot", "id=%llu error=\"%s\"", (unsigned long long)s->id, s->fail.text);
 	if (!s->owes_done && s->fail.reason)
-		l->pool_retry_ns = now_ns(CLOCK_MONOTONIC) + POOL_RETRY_MS * 1000000ull;
+		l->pool_retry_ns = clock_monotonic_ns() + POOL_RETRY_MS * 1000000ull;
 	*wanted = 0;
 	s->shape.image->slots--;
 	memset(s, 0, sizeof(*s));
@@ -542,7 +534,7 @@ static void on_deadline(struct slot *s)
 /* As epoll_wait takes it: whole milliseconds, rounded up; -1: never. */
 static int ms_until(uint64_t ns)
 {
-	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_monotonic_ns();
 
 	if (ns == UINT64_MAX)
 		return -1;
@@ -557,7 +549,7 @@ static int sooner(int a_ms, int b_ms)
 /* Deadlines passed, ends finished; gives the milliseconds until the next turn is due. */
 static int turn(struct loop *l)
 {
-	uint64_t now = now_ns(CLOCK_MONOTONIC), next = UINT64_MAX;
+	uint64_t now = clock_monotonic_ns(), next = UINT64_MAX;
 
 	for (unsigned i = 0; i < l->used; i++) {
 		struct slot *s = &l->slots[i];
@@ -704,7 +696,7 @@ int loop_run(struct loop *l, struct err *e)
 		int timeout = sooner(turn(l), ms_until(pool_lacks(l, &net)));
 		int n = epoll_wait(l->epoll_fd, events, EVENTS, timeout);
 		if (n > 0)
-			l->event_ns = now_ns(CLOCK_MONOTONIC);
+			l->event_ns = clock_monotonic_ns();
 		else if (n == 0 && ms_until(pool_lacks(l, &net)) == 0)
 			fill_pool(l, net);
 		if (n < 0 && errno != EINTR)
