@@ -99,7 +99,7 @@ def what_a_test_that_was_ended_had_made_is_swept():
                 assert leftovers.cgroups(name), "control: the directories are seen"
                 runner.kill()
             runner.wait()
-            wait_for(lambda: not os.path.exists(root), "its root is gone", 60)
+            wait_for(lambda: not os.path.exists(root), "its root is gone", 200)
             wait_for(lambda: not leftovers.left_of(root, name), "nothing is left", 20)
         finally:
             leftovers.sweep(root, name)
