@@ -10,17 +10,17 @@ static void the_brokers_table_holds(void **state)
 	hold_table(&broker_confinement);
 }
 
-static void the_table_of_a_broker_that_keeps_output_holds(void **state)
+static void the_table_of_a_broker_that_dials_an_operators_socket_holds(void **state)
 {
 	(void)state;
-	hold_table(&broker_retain_confinement);
+	hold_table(&broker_dials_confinement);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TABLE_TEST(the_brokers_table_holds),
-		TABLE_TEST(the_table_of_a_broker_that_keeps_output_holds),
+		TABLE_TEST(the_table_of_a_broker_that_dials_an_operators_socket_holds),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

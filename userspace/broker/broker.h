@@ -13,6 +13,7 @@
 #include "broker/ledger.h"
 #include "broker/loop.h"
 #include "broker/peer.h"
+#include "broker/probe.h"
 #include "broker/retain.h"
 #include "broker/skills.h"
 #include "broker/voucher.h"
@@ -53,6 +54,7 @@ struct broker {
 	struct admission admission;
 	struct health health;
 	struct retain retain;
+	struct probe probe;
 	struct watch supervisor_watch;
 	struct timer reaper, drain, ready_limit;
 	struct removal *removals; /* workspaces a dead worker did not remove */

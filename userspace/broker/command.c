@@ -225,6 +225,7 @@ static void withdraw(struct command *c)
 
 	ledger_forget(&b->ledger, c->letter);
 	c->letter = 0;
+	probe_forget(take_ptr(c->question));
 	skills_forget(&b->skills, &c->skills_call);
 	egress_unregister(c);
 	run_pipes_close(c);

@@ -7,6 +7,7 @@
  *
  *   command.c  its birth, refusal, answer and end
  *   steps.c	the steps before it runs; each goes on, waits or refuses
+ *   liveness.c whether its run still lives
  *   view.c	its job's skills
  *   run.c	worker's events, pipes, the end
  *   stream.c	its answer as it is produced
@@ -77,6 +78,7 @@ struct command {
 	unsigned step;
 	struct admission_item item;
 	uint64_t letter; /* of the ledger, waited for */
+	struct probe_question *question; /* of its run, waited for */
 	uint64_t intent;
 	struct worker_call call;
 	struct skills_call skills_call;
@@ -156,6 +158,9 @@ enum reason run_begin(struct command *c, const char **ret_text);
 void run_kill(struct command *c, enum reason why, enum termination termination);
 void run_pipes_close(struct command *c);
 void run_pipes_resume(struct command *c); /* the client has read on */
+
+/* liveness.c: whether its run lives; *ret_wait: command_go_on() comes, or its end. */
+enum reason liveness_begin(struct command *c, bool *ret_wait, const char **ret_text);
 
 /* view.c: opens the job's view where it has one; *ret_wait: command_go_on() comes. */
 enum reason view_begin(struct command *c, bool *ret_wait, const char **ret_text);

@@ -71,6 +71,9 @@ static json_t *missing_of(const struct broker *b)
 		json_array_append_new(list, json_string("no ledger: rows are spooled"));
 	if (b->config.gateway && !gateway_is_up(&b->gateway))
 		json_array_append_new(list, json_string("no gateway: only tier none runs"));
+	if (b->config.run_probe[0] && (b->health.question || b->health.run_probe))
+		json_array_append_new(
+			list, json_string("no liveness probe: commands of runs are refused"));
 	return list;
 }
 
@@ -129,7 +132,7 @@ static json_t *health_of(const struct broker *b, const json_t *ledger)
 
 	return json_pack(
 		"{s:s, s:o, s:o, s:s, s:s, s:{s:b, s:o, s:i}, s:o, s:o, s:{s:i, s:i, s:i}, "
-		"s:{s:I, s:I}, s:{s:I, s:I}, s:o}",
+		"s:{s:I, s:I}, s:{s:I, s:I}, s:o, s:o}",
 		"state", state_of(b), "missing", missing_of(b), "handshake",
 		handshake_of(&b->health), "placement", "local", "version", VERSION, "worker", "up",
 		worker_is_up(&b->worker), "imageDigest", image_of(b), "pool",
@@ -138,7 +141,7 @@ static json_t *health_of(const struct broker *b, const json_t *ledger)
 		(int)a->waiting, "openJobs", (int)a->jobs, "commands", "asked",
 		(json_int_t)b->ncommands, "refused", (json_int_t)b->nrefused, "connections",
 		"open", (json_int_t)b->http.nclients, "refused", (json_int_t)b->http.refused, "retention",
-		retain_health(b));
+		retain_health(b), "runProbe", probe_health(b));
 }
 
 /* The ledger's own numbers, where it answers. */
@@ -177,13 +180,21 @@ static void answer_all(struct broker *b)
 
 /* --- The handshake */
 
+/* Both halves are over: the command and, where there is one to ask, the liveness probe. */
+static void landed(struct broker *b)
+{
+	if (b->health.is_flying || b->health.question)
+		return;
+	loop_timer_clear(&b->loop, &b->health.patience);
+	answer_all(b);
+}
+
 static void end(struct broker *b, enum reason why, const char *missing)
 {
 	struct health *h = &b->health;
 	bool was_good = h->is_over && h->is_good, is_first = !h->is_over;
 
 	h->is_flying = false;
-	loop_timer_clear(&b->loop, &h->patience);
 	/* A plane too busy to probe is not a plane that does not work. */
 	if (why != REASON_QUEUE_SATURATED || !h->is_over) {
 		h->is_over = true;
@@ -195,7 +206,7 @@ static void end(struct broker *b, enum reason why, const char *missing)
 	h->at_realtime_ms = clock_realtime_ns() / 1000000;
 	if (is_first || was_good != h->is_good)
 		log_info("health", "state=%s reason=%s", state_of(b), reason_code(why) ?: "-");
-	answer_all(b);
+	landed(b);
 }
 
 static void on_probe_end(struct command *c, void *ctx)
@@ -258,6 +269,28 @@ static enum reason probe_request(struct health *h, struct exec_request *r)
 	return why;
 }
 
+static void on_run_probe(void *ctx, const struct liveness_record *r, const char *trouble)
+{
+	struct broker *b = ctx;
+
+	(void)r; /* whatever it says of such a run: it answers */
+	b->health.question = NULL;
+	b->health.run_probe = trouble;
+	landed(b);
+}
+
+static void ask_run_probe(struct broker *b)
+{
+	static const struct probe_subject who = { SESSION_HANDSHAKE, SESSION_HANDSHAKE,
+						  SESSION_HANDSHAKE, "deterministic_task" };
+
+	if (!b->config.run_probe[0] || b->health.question)
+		return;
+	b->health.question = probe_ask(b, &who, NULL, on_run_probe, b);
+	if (!b->health.question)
+		b->health.run_probe = "out of memory";
+}
+
 static void fly(struct broker *b)
 {
 	struct session s;
@@ -266,6 +299,7 @@ static void fly(struct broker *b)
 	enum reason why;
 
 	b->health.is_flying = true;
+	ask_run_probe(b);
 	b->health.probe_ms = b->config.max.timeout_ms < HEALTH_PROBE_MS ? b->config.max.timeout_ms :
 									  HEALTH_PROBE_MS;
 	if ((why = probe_session(b, &s)) != REASON_NONE) {
@@ -314,7 +348,8 @@ void health_answer(struct broker *b, struct exchange *x)
 	w->exchange = x;
 	x->owner = w;
 	x->on_gone = on_waiter_gone;
-	if (what_is_missing(b) || (is_fresh(&b->health) && !b->health.is_flying)) {
+	bool is_known = is_fresh(&b->health) && !b->health.is_flying;
+	if (what_is_missing(b) || (is_known && !b->health.question)) {
 		answer(w);
 		return;
 	}
@@ -322,7 +357,7 @@ void health_answer(struct broker *b, struct exchange *x)
 	b->health.waiters = w;
 	if (!b->health.patience.is_set)
 		loop_timer_set(&b->loop, &b->health.patience, HEALTH_PATIENCE_MS, on_impatient);
-	if (!b->health.is_flying)
+	if (!b->health.is_flying && !is_known)
 		fly(b);
 }
 

@@ -23,6 +23,7 @@ enum {
 struct broker;
 struct exchange;
 struct health_waiter;
+struct probe_question;
 
 struct health {
 	bool is_flying, is_over; /* is_over: a handshake was completed, well or not */
@@ -34,6 +35,8 @@ struct health {
 	char expected[64];
 	uint64_t probe_ms;
 	struct timer patience;
+	struct probe_question *question; /* asked beside the command, under the same identity */
+	const char *run_probe;		 /* why the last one was not answered; static */
 };
 
 /* Answers @x, at once or after a handshake. */

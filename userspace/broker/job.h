@@ -33,6 +33,7 @@ struct org {
 	struct admission_org admission;
 	char *name;
 	unsigned refs;
+	unsigned nasked; /* of its runs, at the liveness probe now */
 	struct org *next;
 };
 

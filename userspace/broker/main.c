@@ -55,8 +55,8 @@ static int confine(struct broker *b, const char *secrets, struct err *e)
 		.args = { [PATH_SECRETS] = secrets, [PATH_VOUCHERS] = b->voucher_path },
 	};
 
-	const struct confinement *how = b->config.retain[0] ? &broker_retain_confinement :
-							      &broker_confinement;
+	bool dials = b->config.retain[0] || b->config.run_probe[0];
+	const struct confinement *how = dials ? &broker_dials_confinement : &broker_confinement;
 
 	return confine_final(how, &as, &b->guards_missing, e);
 }

@@ -28,11 +28,11 @@ static const struct confine_call calls[] = {
 	CALL("accept4", "the API's connections"),
 	CALL("mlock", "keys stay off swap"),
 	CALL("epoll_create", "libmicrohttpd on old kernels"),
-	/* Only where output is kept, and last. Landlock does not judge such a connection. */
-	CALL_IF("socket", "the operator's redactor and sink", 0, 0xffffffff, AF_UNIX),
+	/* Only where such a socket is configured, and last. Landlock does not judge the connection. */
+	CALL_IF("socket", "the operator's redactor, sink and liveness probe", 0, 0xffffffff, AF_UNIX),
 	CALL("connect", "the same"),
 };
-enum { CALLS_OF_RETAIN = 2 };
+enum { CALLS_OF_DIALS = 2 };
 
 static const struct confine_limit limits[] = {
 	{ RLIMIT_NOFILE, HTTP_CONNECTIONS_MAX + 2 * 256, "connections and pipes" },
@@ -47,5 +47,5 @@ static const struct confine_limit limits[] = {
 	}
 
 const struct confinement broker_confinement =
-	BROKER_CONFINEMENT(ARRAY_SIZE(calls) - CALLS_OF_RETAIN);
-const struct confinement broker_retain_confinement = BROKER_CONFINEMENT(ARRAY_SIZE(calls));
+	BROKER_CONFINEMENT(ARRAY_SIZE(calls) - CALLS_OF_DIALS);
+const struct confinement broker_dials_confinement = BROKER_CONFINEMENT(ARRAY_SIZE(calls));

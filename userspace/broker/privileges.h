@@ -11,7 +11,7 @@ enum broker_path {
 };
 
 extern const struct confinement broker_confinement;
-/* The same where output is kept: it may also reach for a unix socket. */
-extern const struct confinement broker_retain_confinement;
+/* The same where the configuration names a socket of the operator's: it may reach for one. */
+extern const struct confinement broker_dials_confinement;
 
 #endif

@@ -24,56 +24,15 @@ static enum step_result refuse(struct command *c, enum reason why, const char *t
 	return STEP_OVER;
 }
 
-/* --- Liveness (S5), before the queue and again after it */
-
-static void collect_run(struct command *c)
-{
-	struct workspace *w = c->job->workspace;
-
-	/* Only a run that no longer exists has its workspace collected. */
-	if (w->is_run && w->refs == 1)
-		reap_workspace(c->broker, w->key);
-}
-
-static void on_run_state(void *ctx, enum ledger_msg type, const json_t *result)
-{
-	struct command *c = ctx;
-	const char *state = json_string_value(json_object_get(result, "state"));
-	const char *org = json_string_value(json_object_get(result, "orgId"));
-	const char *user = json_string_value(json_object_get(result, "userId"));
-
-	c->letter = 0;
-	if (type != L_RESULT) {
-		command_refuse(c, REASON_AUDIT_UNAVAILABLE, "the run registry does not answer");
-		return;
-	}
-	bool is_known = json_is_true(json_object_get(result, "known")) && state && org && user;
-	bool is_gone = !is_known || strcmp(state, "gone") == 0;
-	bool is_foreign = is_known && (strcmp(org, c->job->org_id) != 0 ||
-				       strcmp(user, c->job->user_id) != 0);
-	if (!is_gone && !is_foreign) {
-		command_go_on(c);
-		return;
-	}
-	if (!is_foreign)
-		collect_run(c);
-	job_end(&c->broker->jobs, c->job, REASON_RUN_REMOVED);
-	command_refuse(c, REASON_RUN_REMOVED, NULL);
-}
-
 static enum step_result step_alive(struct command *c)
 {
-	if (c->job->ended != REASON_NONE)
-		return refuse(c, c->job->ended == REASON_RUN_REMOVED ? REASON_RUN_REMOVED :
-								       REASON_JOB_TERMINATED,
-			      NULL);
-	if (!c->broker->config.run_registry || !c->job->run_id)
-		return STEP_NEXT;
-	auto_json json_t *body = json_pack("{s:s}", "runId", c->job->run_id);
-	c->letter = body ? ledger_send(&c->broker->ledger, L_RUN_GET, body, 0, on_run_state, c) : 0;
-	if (!c->letter)
-		return refuse(c, REASON_AUDIT_UNAVAILABLE, "the run registry does not answer");
-	return STEP_OVER;
+	const char *text = NULL;
+	bool wait;
+	enum reason why = liveness_begin(c, &wait, &text);
+
+	if (why != REASON_NONE)
+		return refuse(c, why, text);
+	return wait ? STEP_OVER : STEP_NEXT;
 }
 
 /* --- The queue (Q6) */

@@ -294,6 +294,8 @@ static int check_whole(const struct config *c, struct err *e)
 	ABOVE(workspace_bytes, "workspace_size");
 	if (*c->redact && *c->redact != '/' && strcmp(c->redact, "none") != 0)
 		return err_set(e, EINVAL, "'redact' wants an absolute path or none");
+	if (*c->run_probe && c->run_registry)
+		return err_set(e, EINVAL, "'run_probe' and 'run_registry' are two answers to one question");
 	if (*c->retain && !*c->redact)
 		return err_set(e, EINVAL,
 			       "'retain' needs 'redact': a socket, or none to keep output as it is");

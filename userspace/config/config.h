@@ -70,7 +70,9 @@ struct config {
 	uint64_t audit_retention_ms; /* 0: for ever */
 	char group[CONFIG_GROUP_MAX];
 	char peers[CONFIG_VALUE_MAX]; /* broker/peer.h */
-	uint32_t run_registry;	      /* 0: every run is alive */
+	uint32_t run_registry;	      /* 1: the ledger says which runs live */
+	char run_probe[CONFIG_SOCKET_MAX]; /* who says it instead; neither: every run is alive */
+	uint64_t run_probe_ms;
 	uint32_t vouchers;	      /* 1: required */
 	char voucher_audience[CONFIG_GROUP_MAX];
 	char command_allow[CONFIG_VALUE_MAX], command_block[CONFIG_VALUE_MAX]; /* names (Q8) */

@@ -31,7 +31,18 @@ static const struct config_key keys[] = {
 	  "counts; root may do everything; last stands the rule of the group: runner local self." },
 	{ "run_registry", CONFIG_WORD, FIELD(run_registry), 0, 0, switch_words, "off", FOR_BROKER,
 	  "on: the ledger's registry says which runs are alive, archived or gone, and an unknown run "
-	  "is gone. off: every run is alive." },
+	  "is gone. off: every run is alive, unless run_probe is asked." },
+	{ "run_probe", CONFIG_PATH, FIELD(run_probe), 0, 0, NULL, "", FOR_BROKER | AT_START_ONLY,
+	  "Unix stream socket of a program of yours that says which runs live, instead of "
+	  "run_registry. For every command of a run the broker connects twice, before the queue and "
+	  "after it, sends one line {\"id\",\"runId\",\"orgId\",\"userId\",\"surface\"} and wants one "
+	  "line {\"id\",\"state\",\"orgId\",\"userId\"}: the same id, alive, archived or gone, and whose "
+	  "the run is by your records, not by the question; of a run that is gone the owners may be "
+	  "null. gone, another organisation or another user: run_removed. No answer, any other, or "
+	  "one of more than 4096 bytes: capability_unavailable. Health asks about a run "
+	  "cordon:handshake. Let the broker's user connect, and nobody else replace the socket." },
+	{ "run_probe_timeout", CONFIG_SECONDS, FIELD(run_probe_ms), 10, 60000, NULL, "2", FOR_BROKER,
+	  "Seconds until a question to run_probe counts as not answered." },
 	{ "vouchers", CONFIG_WORD, FIELD(vouchers), 0, 0, voucher_words, "off", FOR_BROKER,
 	  "required: every command needs a voucher signed by one of the public keys in "
 	  "ROOT/etc/cordon/voucher.pem. off: none is taken." },

@@ -9,7 +9,7 @@
 static const struct reason_row rows[REASON_COUNT] = {
 	[REASON_NO_SESSION] = DENIED("no_session", 401, "the caller cannot be identified"),
 	[REASON_CAPABILITY_UNAVAILABLE] =
-		DENIED("capability_unavailable", 503, "the plane cannot seal a session"),
+		DENIED("capability_unavailable", 503, "the plane cannot seal a session, or say whether its run lives"),
 	[REASON_PLANE_DISABLED] = DENIED("plane_disabled", 503, "the rollout is not on"),
 	[REASON_INVALID_REQUEST] = DENIED("invalid_request", 400, "the request is malformed"),
 	[REASON_NOT_AVAILABLE] =
