@@ -20,17 +20,10 @@
 #include "base/scope.h"
 #include "egress.skel.h"
 #include "gateway.skel.h"
-#include "level.skel.h"
+#include "worker/attach.h"
 
-enum { LINKS_MAX = 16, PIN_PATH_MAX = 512 };
 #define PIN_PREFIX "egress_"
 #define TOKENS_BYTES (EGRESS_TOKENS_MAX * sizeof(struct egress_token))
-
-/* The links of one set of programs, all on one directory. */
-struct link_set {
-	struct bpf_link *links[LINKS_MAX];
-	unsigned n;
-};
 
 struct egress_kernel {
 	struct egress_bpf *job;
@@ -41,104 +34,6 @@ struct egress_kernel {
 	void (*over)(void *ctx, uint64_t cgroup_id); /* during egress_kernel_events_read */
 	void *over_ctx;
 };
-
-static int read_levels(uint64_t ids[32], struct err *e)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, opts);
-	struct level_bpf *skel = level_bpf__open_and_load();
-	int rc;
-
-	if (!skel)
-		return err_set(e, errno, "load bpf/level: %s", strerror(errno));
-	rc = bpf_prog_test_run_opts(bpf_program__fd(skel->progs.read_levels), &opts);
-	if (rc < 0)
-		rc = err_set(e, -rc, "run bpf/level: %s", strerror(-rc));
-	else
-		memcpy(ids, skel->bss->ids, 32 * sizeof(ids[0]));
-	level_bpf__destroy(skel);
-	return rc;
-}
-
-/*
- * The level of the directories below @jobs_fd: climbs from it until it meets
- * a directory that this process's own cgroup descends from, whose level the
- * kernel has told.
- */
-static int slot_level(int jobs_fd, uint32_t *ret, struct err *e)
-{
-	char path[PIN_PATH_MAX] = ".";
-	uint64_t ids[32];
-	struct stat st;
-	int rc = read_levels(ids, e);
-
-	if (rc < 0)
-		return rc;
-	for (uint32_t up = 0; up < 32; up++) {
-		if (fstatat(jobs_fd, path, &st, 0) < 0)
-			return err_set(e, errno, "stat the jobs directory: %s", strerror(errno));
-		for (uint32_t l = 0; l < 32; l++)
-			if (ids[l] && ids[l] == st.st_ino) {
-				*ret = l + up + 1;
-				return 0;
-			}
-		strcat(path, "/..");
-	}
-	return err_set(e, ENOENT, "no common ancestor of the jobs directory and this process");
-}
-
-static void drop_links(struct link_set *set)
-{
-	while (set->n)
-		bpf_link__destroy(set->links[--set->n]);
-}
-
-static int pin_path(char path[PIN_PATH_MAX], const char *dir, const char *name, struct err *e)
-{
-	int n = snprintf(path, PIN_PATH_MAX, "%s/" PIN_PREFIX "%s", dir, name);
-
-	return n < PIN_PATH_MAX ? 0 : err_set(e, ENAMETOOLONG, "pin directory \"%s\"", dir);
-}
-
-/* Attached before the old pin goes: there is no moment without a guard. */
-static int attach_one(struct bpf_program *prog, int dirfd, const char *pin_dir,
-		      struct link_set *set, struct err *e)
-{
-	const char *name = bpf_program__name(prog);
-	char path[PIN_PATH_MAX];
-	struct bpf_link *link;
-	int rc = pin_path(path, pin_dir, name, e);
-
-	if (rc < 0)
-		return rc;
-	if (set->n == LINKS_MAX)
-		return err_set(e, ENOSPC, "more than %d programs", LINKS_MAX);
-	link = bpf_program__attach_cgroup(prog, dirfd);
-	if (!link)
-		return err_set(e, errno, "attach %s: %s%s", name, strerror(errno),
-			       errno == EPERM ? " (is a foreign program exclusive there?)" : "");
-	set->links[set->n++] = link;
-	if (unlink(path) < 0 && errno != ENOENT)
-		return err_set(e, errno, "remove the old pin \"%s\": %s", path, strerror(errno));
-	rc = bpf_link__pin(link, path);
-	return rc < 0 ? err_set(e, -rc, "pin \"%s\": %s", path, strerror(-rc)) : 0;
-}
-
-static int attach_all(struct bpf_object *obj, int dirfd, const char *pin_dir, struct link_set *set,
-		      struct err *e)
-{
-	struct bpf_program *prog;
-
-	bpf_object__for_each_program(prog, obj) {
-		int rc = attach_one(prog, dirfd, pin_dir, set, e);
-		if (rc < 0) {
-			for (unsigned i = 0; i < set->n; i++)
-				bpf_link__unpin(set->links[i]);
-			drop_links(set);
-			return rc;
-		}
-	}
-	return 0;
-}
 
 static int on_event(void *ctx, void *data, size_t size)
 {
@@ -153,7 +48,7 @@ static int on_event(void *ctx, void *data, size_t size)
 static int load_job(struct egress_kernel *k, int jobs_fd, struct err *e)
 {
 	uint32_t level;
-	int rc = slot_level(jobs_fd, &level, e);
+	int rc = attach_level(jobs_fd, &level, e);
 
 	if (rc < 0)
 		return rc;
@@ -174,23 +69,17 @@ static int load_job(struct egress_kernel *k, int jobs_fd, struct err *e)
 	return k->events ? 0 : err_set(e, errno, "open the events: %s", strerror(errno));
 }
 
-static int silent(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	(void)level, (void)fmt, (void)ap;
-	return 0;
-}
-
 int egress_kernel_open(int jobs_fd, const char *pin_dir, struct egress_kernel **ret, struct err *e)
 {
 	struct egress_kernel *k = calloc(1, sizeof(*k));
+	struct attach_place at = { jobs_fd, pin_dir, PIN_PREFIX };
 	int rc;
 
 	if (!k)
 		return err_set(e, ENOMEM, "out of memory");
-	libbpf_set_print(silent); /* errors travel as struct err */
 	rc = load_job(k, jobs_fd, e);
 	if (rc == 0)
-		rc = attach_all(k->job->obj, jobs_fd, pin_dir, &k->job_links, e);
+		rc = attach_all(k->job->obj, &at, &k->job_links, e);
 	if (rc < 0) {
 		egress_kernel_free(k);
 		return rc;
@@ -253,6 +142,7 @@ int egress_kernel_open_ring(struct egress_kernel *k, int gateway_fd, const char 
 			    uint16_t resolver_port, const struct address_rules *rules,
 			    struct err *e)
 {
+	struct attach_place at = { gateway_fd, pin_dir, PIN_PREFIX };
 	int rc;
 
 	k->ring = gateway_bpf__open_and_load();
@@ -260,7 +150,7 @@ int egress_kernel_open_ring(struct egress_kernel *k, int gateway_fd, const char 
 		return err_set(e, errno, "load bpf/gateway: %s", strerror(errno));
 	rc = fill_ring(k, resolvers, nresolvers, resolver_port, rules, e);
 	if (rc == 0)
-		rc = attach_all(k->ring->obj, gateway_fd, pin_dir, &k->ring_links, e);
+		rc = attach_all(k->ring->obj, &at, &k->ring_links, e);
 	if (rc < 0) {
 		gateway_bpf__destroy(k->ring);
 		k->ring = NULL;
@@ -272,8 +162,8 @@ void egress_kernel_free(struct egress_kernel *k)
 {
 	if (!k)
 		return;
-	drop_links(&k->job_links);
-	drop_links(&k->ring_links);
+	attach_drop(&k->job_links);
+	attach_drop(&k->ring_links);
 	ring_buffer__free(k->events);
 	if (k->tokens)
 		munmap(k->tokens, TOKENS_BYTES);
