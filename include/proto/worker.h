@@ -74,6 +74,7 @@ enum guard {
 	GUARD_EGRESS_BPF = 1u << 9,
 	GUARD_NFT = 1u << 10,
 	GUARD_LANDLOCK = 1u << 11,
+	GUARD_LSM = 1u << 12,
 };
 
 struct w_slot_get {

@@ -26,6 +26,7 @@ const struct result_guard result_guards[] = {
 	{ GUARD_EGRESS_BPF, "egress_bpf" },
 	{ GUARD_NFT, "nft" },
 	{ GUARD_LANDLOCK, "landlock" },
+	{ GUARD_LSM, "lsm" },
 };
 const size_t result_nguards = ARRAY_SIZE(result_guards);
 

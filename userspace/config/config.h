@@ -45,6 +45,12 @@ enum config_audit {
 	AUDIT_REQUIRED,
 };
 
+enum config_lsm {
+	LSM_OFF = 0,
+	LSM_ON,
+	LSM_REQUIRED,
+};
+
 /* Values of egress.default and egress.maximum, narrow to wide. */
 enum config_egress {
 	EGRESS_NONE = 0,
@@ -64,6 +70,7 @@ struct config {
 	struct limits dflt, max;
 	struct id_range host_ids; /* count 0: auto, see config_resolve_ids() */
 	uint32_t image_ids;
+	uint32_t guard_lsm; /* enum config_lsm */
 	uint32_t daemon_ids;
 	uint64_t carrier_ttl_ms;
 	uint32_t audit; /* enum config_audit */

@@ -10,6 +10,7 @@
 static const char *const audit_words[] = { "best_effort", "required", NULL };
 static const char *const voucher_words[] = { "off", "required", NULL };
 static const char *const switch_words[] = { "off", "on", NULL };
+static const char *const lsm_words[] = { "off", "on", "required", NULL };
 static const char *const egress_words[] = { "none", "allowlist", "default_internet", NULL };
 
 enum { ALL_DAEMONS = FOR_BROKER | FOR_WORKER | FOR_LEDGER | FOR_GATEWAY | FOR_SKILLS };
@@ -184,6 +185,10 @@ static const struct config_key keys[] = {
 	  FOR_SUPERVISOR | AT_START_ONLY,
 	  "First of 16 ids of the daemons: broker +1, ledger +2, gateway +3, skills +4. Not used "
 	  "where the installed users cordon-broker, cordon-ledger, ... exist and ROOT is /." },
+	{ "guard.lsm", CONFIG_WORD, FIELD(guard_lsm), 0, 0, lsm_words, "on", FOR_WORKER | AT_START_ONLY,
+	  "A second line behind capabilities, seccomp and namespaces, by programs of the kernel's "
+	  "security hooks. on: where the kernel takes them; where it does not, answers and statements "
+	  "name lsm as missing. required: where it does not, the plane does not come up." },
 	{ "fault", CONFIG_TEXT, FIELD(fault), 0, 0, NULL, "",
 	  ALL_DAEMONS | FOR_SUPERVISOR,
 	  "For tests alone: STEP:kill, STEP:delay=MS, STEP:error=ERRNO or STEP:short, with "

@@ -191,7 +191,7 @@ static int prepare(const struct plane *p, bool is_foreground, struct held *h, st
 	if (sweep_all(p, e) < 0 || sweep_enter_daemons(p, e) < 0 || ground_own_mounts(e) < 0)
 		return -e->code;
 	/* Without it the worker cannot guard a gateway slot and refuses them; tier none goes on. */
-	if (p->config.gateway && ground_mount_pins(p, e) < 0)
+	if (ground_mount_pins(p, e) < 0)
 		log_error("pins", "%s", e->msg);
 	h->listen = ground_listen(p, e);
 	if (h->listen < 0)

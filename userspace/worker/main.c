@@ -33,6 +33,7 @@
 #include "config/places.h"
 #include "config/start.h"
 #include "worker/dev.h"
+#include "worker/guard.h"
 #include "worker/loop.h"
 #include "worker/mount.h"
 #include "worker/privileges.h"
@@ -116,6 +117,25 @@ static void open_egress(struct loop *l, struct start *s, const struct places *p)
 	}
 }
 
+/* The second line: where it is not required its absence is told (B12), else it is the end. */
+static int open_guard(struct loop *l, const struct config *c, const struct places *p, struct err *e)
+{
+	char pins[PLACES_PATH_MAX + 16];
+
+	if (c->guard_lsm == LSM_OFF)
+		return 0;
+	snprintf(pins, sizeof(pins), "%s/bpf", p->run);
+	if (guard_open(cgroups.trees[0].jobs_fd, pins, &l->maker.guard, e) == 0) {
+		l->guards |= GUARD_LSM;
+		return 0;
+	}
+	if (c->guard_lsm == LSM_REQUIRED)
+		return err_wrap(e, "guard.lsm is required");
+	l->guards_missing |= GUARD_LSM;
+	log_error("guard", "missing=lsm error=\"%s\"", e->msg);
+	return 0;
+}
+
 static int send_ready(const struct loop *l, struct err *e)
 {
 	struct w_ready r = { .guards = l->guards, .pool = l->pool };
@@ -153,6 +173,8 @@ static int open_all(struct loop *l, struct start *s, struct err *e)
 	if (l->broker_fd < 0 || l->maker.launcher_fd < 0)
 		return err_set(e, EINVAL, "started without a broker or a launcher");
 	open_egress(l, s, &p);
+	if (open_guard(l, &s->config, &p, e) < 0)
+		return -e->code;
 	return open_stores(l, &p, &s->config, e);
 }
 

@@ -15,7 +15,7 @@
 static const struct confine_cap caps[] = {
 	{ CAP_SYS_ADMIN, "namespaces, mounts, idmapped mounts, loop devices" },
 	{ CAP_NET_ADMIN, "job networks, socket destruction" },
-	{ CAP_BPF, "egress programs and maps" },
+	{ CAP_BPF, "egress and guard programs, their maps" },
 	{ CAP_PERFMON, "egress programs read packet pointers" },
 	{ CAP_SETUID, "id maps of user namespaces" },
 	{ CAP_SETGID, "id maps of user namespaces" },

@@ -246,6 +246,7 @@ int slot_build(const struct slot_maker *m, uint64_t id, const struct slot_shape 
 		.shape = *shape,
 		.host_uid = host_uid,
 		.egress = shape->net == NET_GATEWAY ? m->egress : NULL,
+		.guard = m->guard,
 		.pidfd = -1,
 		.sock = -1,
 		.userns_fd = -1,
@@ -308,6 +309,8 @@ int slot_run(struct slot *s, struct workspaces *w, const struct w_run *run, int 
 		return ws;
 	if (fault_step("run.workspace", &why) < 0)
 		return err_set(e, REASON_WORKER_ERROR, "%s", why.msg);
+	if (s->guard && guard_begin(s->guard, s->cg.id, &why) < 0)
+		return err_set(e, REASON_ISOLATION_UNAVAILABLE, "%s", why.msg);
 	r.fsize_bytes = s->ws.quota_bytes;
 	memcpy(r.cwd, run->cwd, sizeof(r.cwd));
 	memcpy(r.proxy, run->proxy, sizeof(r.proxy));
@@ -395,6 +398,8 @@ int slot_finish(struct slot *s)
 	/* The last packets have been counted: nobody is left to send one. */
 	if (s->egress)
 		egress_end(s->egress, s->cg.id, s->egress_token, &s->done);
+	if (s->guard)
+		guard_end(s->guard, s->cg.id);
 	if (cgroup_remove(&s->cg) == -EBUSY)
 		return 0;
 	if (s->egress)

@@ -19,6 +19,7 @@
 #include "proto/worker.h"
 #include "worker/cgroup.h"
 #include "worker/egress.h"
+#include "worker/guard.h"
 #include "worker/image.h"
 #include "worker/workspace.h"
 
@@ -59,6 +60,7 @@ struct slot {
 	struct w_fail fail;	/* reason 0: not failed */
 	struct egress *egress;	/* NULL: tier none */
 	uint64_t egress_token;	/* in force for the command; 0: none */
+	struct guard_programs *guard;	/* NULL: the host has none */
 	bool has_ended; /* the command's own end is in done */
 	uint32_t kill_termination, kill_reason;
 };
@@ -71,6 +73,7 @@ struct slot_maker {
 	uint32_t image_ids;   /* first of 65,536 ids that own image files outside */
 	uint64_t tmp_bytes, shm_bytes;
 	struct egress *egress; /* NULL: no gateway slots can be made */
+	struct guard_programs *guard;   /* NULL: the host has none */
 };
 
 /*
