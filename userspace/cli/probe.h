@@ -39,6 +39,9 @@ int probe_bpf_connect(struct err *e);
 int probe_bpf_sock(struct err *e);
 int probe_bpffs(struct err *e);
 
+/* probe_lsm.c */
+int probe_bpf_lsm(struct err *e);
+
 /* probe_network.c */
 int probe_nft(struct err *e);
 int probe_sock_destroy(struct err *e);

@@ -57,6 +57,7 @@ static const struct {
 	{ "bpf cgroup_skb", OPTIONAL, probe_bpf_skb, "tier none only" },
 	{ "bpf connect4", OPTIONAL, probe_bpf_connect, "tier none only" },
 	{ "bpf sock_create", OPTIONAL, probe_bpf_sock, "tier none only" },
+	{ "bpf lsm", OPTIONAL, probe_bpf_lsm, "sandboxes lose a second line (guard.lsm)" },
 	{ "bpffs", OPTIONAL, probe_bpffs, "egress enforcement would end with its daemon" },
 	{ "nftables", OPTIONAL, probe_nft, "tier none only" },
 	{ "sock destroy", OPTIONAL, probe_sock_destroy,
