@@ -10,7 +10,7 @@ KILLED = {
                "slot.sent", "slot.give", "run.begin", "run.limited", "run.workspace",
                "workspace.image", "run.sent", "started.before", "finish.reaped",
                "finish.removed", "done.before",
-               "egress.open", "egress.room", "egress.assert", "egress.begin"],
+               "guard.open", "egress.open", "egress.room", "egress.assert", "egress.begin"],
     "broker": ["command.alive", "command.lists", "command.voucher", "command.nonce",
                "command.admit", "command.claim", "command.intent",
                "command.skills", "command.slot", "command.egress", "command.run",

@@ -121,7 +121,7 @@ STEPS = {
 # Processes of cordon-skills that learn of a fault when they start, not by a reload.
 AT_START = re.compile(r"^(stage|depot|fd)\.|^skills\.(read|open)$")
 # Reached only at a start of the plane (test_kill.py), or there to disarm a guard in other tests.
-ELSEWHERE = {"cordond.start", "cordond.up", "cordond.down", "egress.open"}
+ELSEWHERE = {"cordond.start", "cordond.up", "cordond.down", "egress.open", "guard.open"}
 GUARDS = {"gateway.ceiling", "gateway.judge", "gateway.count"}
 
 FINE = "fine\n"

@@ -153,7 +153,7 @@ def _parent(pid):
 def kill_at(daemon, step):
     with Plane(up=False) as plane:
         # cordond passes its steps once in a life; the others serve the pool and a probe first.
-        after = 1 if daemon == "cordond" or step == "egress.open" else 3
+        after = 1 if daemon == "cordond" or step in ("egress.open", "guard.open") else 3
         plane.configure(fault="%s:kill:after=%d" % (step, after), pool=2)
         up = plane.up(check=False)
         for turn in range(4 if up.status == 0 and step != "cordond.down" else 0):
