@@ -65,10 +65,10 @@ def processes(root, name):
     return named
 
 
-def mounts(root, name):
-    """In the namespace of every process that has one of its own, and in ours."""
+def mounts(root, name, of=None):
+    """In the namespace of every process that has one of its own, and in ours (or only of @of)."""
     seen, found = set(), set()
-    for entry in ["self"] + os.listdir("/proc"):
+    for entry in of or ["self"] + os.listdir("/proc"):
         with contextlib.suppress(OSError):
             ns = os.readlink("/proc/%s/ns/mnt" % entry)
             if ns in seen:
@@ -111,6 +111,10 @@ def _sweep_once(root, name):
         for base, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(base)
+    # What is still mounted in our namespace would be emptied through it. A copy in that of
+    # another instance's process, born meanwhile, goes with the directory it is mounted on.
+    if not mounts(root, name, of=["self"]):
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def sweep(root, name):
@@ -120,6 +124,4 @@ def sweep(root, name):
     while left_of(root, name) and time.monotonic() < patience:
         time.sleep(0.1)
         _sweep_once(root, name)
-    if not mounts(root, name):  # else it would be emptied through them
-        shutil.rmtree(root, ignore_errors=True)
     return not left_of(root, name) and not os.path.exists(root)

@@ -106,6 +106,29 @@ def what_a_test_that_was_ended_had_made_is_swept():
 
 
 @test
+def a_copy_of_a_mount_in_another_namespace_keeps_nothing():
+    """As a worker of another test makes it, that is born while the mount is there."""
+    root = os.path.realpath(tempfile.mkdtemp(prefix="cdn-left-", dir="/tmp"))
+    other = None
+    try:
+        os.mkdir(root + "/m")
+        subprocess.run(["mount", "-t", "tmpfs", "left", root + "/m"], check=True)
+        other = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", "echo; exec sleep 60"],
+                                 stdout=subprocess.PIPE)
+        other.stdout.readline()
+        subprocess.run(["umount", root + "/m"], check=True)
+        assert leftovers.mounts(root, "cordon-none"), "control: the copy is there"
+        assert leftovers.sweep(root, "cordon-none")
+        assert other.poll() is None
+    finally:
+        if other:
+            other.kill()
+            other.wait()
+            other.stdout.close()
+        leftovers.sweep(root, "cordon-none")
+
+
+@test
 def a_file_left_in_its_tmpdir_fails_a_test():
     rc, n = counts(GOOD + '; mktemp >/dev/null')
     assert (rc, n) == (1, (2, 1, 0)), (rc, n)
