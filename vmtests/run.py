@@ -8,6 +8,9 @@ build, its libraries and busybox, as a read-only erofs disk. Software emulation
 (TCG) only. Every script's verdict comes back over a virtio-serial port; what
 does not come back is a failure. TAP on stdout.
 
+A script with a line `# boot: OPTION...` runs in a guest of its own whose kernel
+has these options, and on the first kernel alone.
+
     run.py --build DIR [--kernel PACKAGE] [SCRIPT...]
 """
 import argparse
@@ -139,7 +142,13 @@ def make_disk(work, build, modules, version, store):
     shutil.rmtree(root)
 
 
-def boot(work, vmlinuz, scripts):
+def boot_options(script):
+    with open("%s/scripts/%s.sh" % (HERE, script)) as f:
+        found = re.search(r"^# boot: (.*)$", f.read(), re.M)
+    return found.group(1) if found else ""
+
+
+def boot(work, vmlinuz, options, scripts):
     """Runs one guest to its end; gives what came out of the verdict port."""
     verdict = work + "/verdict"
     with open(verdict, "w"):
@@ -150,7 +159,8 @@ def boot(work, vmlinuz, scripts):
              "-m", "1024", "-nodefaults", "-no-reboot", "-display", "none", "-nic", "none",
              "-kernel", vmlinuz, "-initrd", work + "/initrd.cpio",
              # On a busy machine the kernel's check of its own timer fails under emulation.
-             "-append", "console=ttyS0 quiet panic=-1 no_timer_check scripts=%s" % ",".join(scripts),
+             "-append", "console=ttyS0 quiet panic=-1 no_timer_check %s scripts=%s"
+             % (options, ",".join(scripts)),
              "-serial", "file:" + work + "/serial",
              "-drive", "file=%s/disk.erofs,format=raw,if=virtio,readonly=on" % work,
              "-device", "virtio-serial", "-chardev", "file,id=v,path=" + verdict,
@@ -184,8 +194,11 @@ def main():
         vmlinuz, modules, version = fetch_kernel(kernel, os.path.join(build, "vm"))
         make_initrd(work, modules)
         make_disk(work, build, modules, version, store)
-        text = boot(work, vmlinuz, scripts)
-        for script in scripts:
+        guests = sorted({boot_options(s) for s in scripts})
+        chosen = [(o, [s for s in scripts if boot_options(s) == o]) for o in guests
+                  if not o or kernel == kernels[0]]
+        text = "".join(boot(work, vmlinuz, options, those) for options, those in chosen)
+        for script in (s for _, those in chosen for s in those):
             part = re.search(r"^begin %s$(.*?)^end %s$" % (script, script), text, re.S | re.M)
             lines = re.findall(r"^((?:not )?ok|skip) - (.*)$", part.group(1) if part else "", re.M)
             if not lines:
