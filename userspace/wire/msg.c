@@ -123,23 +123,21 @@ int msg_take_fd(struct msg *m, unsigned i)
 int msg_dispatch(const struct msg_permit *table, size_t n, uint32_t state, void *ctx,
 		 struct msg *m, struct err *e)
 {
-	int rc = err_set(e, EPROTO, "unknown message type %u", m->type);
+	const struct msg_permit *p = table;
+	int rc;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct msg_permit *p = &table[i];
-		if (p->type != m->type)
-			continue;
-		if (!(p->states & state))
-			rc = err_set(e, EPROTO, "message type %u out of state", m->type);
-		else if (m->len < p->len_min || m->len > p->len_max)
-			rc = err_set(e, EPROTO, "message type %u of %u bytes", m->type, m->len);
-		else if (m->nfds < p->nfds_min || m->nfds > p->nfds_max)
-			rc = err_set(e, EPROTO, "message type %u with %u descriptors", m->type,
-				     m->nfds);
-		else
-			rc = p->handler(ctx, m, e);
-		break;
-	}
+	while (p < table + n && p->type != m->type)
+		p++;
+	if (p == table + n)
+		rc = err_set(e, EPROTO, "unknown message type %u", m->type);
+	else if (!(p->states & state))
+		rc = err_set(e, EPROTO, "message type %u out of state", m->type);
+	else if (m->len < p->len_min || m->len > p->len_max)
+		rc = err_set(e, EPROTO, "message type %u of %u bytes", m->type, m->len);
+	else if (m->nfds < p->nfds_min || m->nfds > p->nfds_max)
+		rc = err_set(e, EPROTO, "message type %u with %u descriptors", m->type, m->nfds);
+	else
+		rc = p->handler(ctx, m, e);
 	msg_close_fds(m);
 	return rc;
 }
