@@ -50,19 +50,30 @@ int egress_maximum(const struct config *c, struct egress_policy *ret, struct err
 	return add_hosts(ret, c->egress_maximum_hosts, e);
 }
 
+struct egress_policy *egress_policy_keep(const struct egress_policy *p)
+{
+	struct egress_policy *kept = malloc(egress_policy_size(p));
+
+	if (kept)
+		memcpy(kept, p, egress_policy_size(p));
+	return kept;
+}
+
 static enum reason out_of_memory(struct err *e)
 {
 	err_set(e, ENOMEM, "egress: out of memory");
 	return REASON_WORKER_ERROR;
 }
 
-static enum reason set_digest(struct egress_grant *g, struct err *e)
+static enum reason set_policy(struct egress_grant *g, const struct egress_policy *p, struct err *e)
 {
-	autofree char *text = malloc(EGRESS_CANONICAL_MAX);
+	char text[EGRESS_CANONICAL_MAX];
 
-	if (!text)
+	g->policy = egress_policy_keep(p);
+	if (!g->policy)
 		return out_of_memory(e);
-	digest_sha256(text, egress_policy_canonical(g->policy, text), g->digest);
+	digest_sha256(text, egress_policy_canonical(p, text), g->digest);
+	g->tier = p->tier;
 	g->is_resolved = true;
 	return REASON_NONE;
 }
@@ -70,41 +81,34 @@ static enum reason set_digest(struct egress_grant *g, struct err *e)
 /* No tier asked for: the configured one; an allowlist by default is the deployment's. */
 static void default_policy(const struct broker *b, struct egress_policy *ret)
 {
-	memset(ret, 0, sizeof(*ret));
 	ret->tier = b->config.egress_default;
+	ret->nhosts = 0;
 	if (ret->tier != EGRESS_TIER_ALLOWLIST)
 		return;
 	ret->nhosts = b->egress_maximum.nhosts;
-	memcpy(ret->hosts, b->egress_maximum.hosts, sizeof(ret->hosts));
+	memcpy(ret->hosts, b->egress_maximum.hosts, ret->nhosts * sizeof(ret->hosts[0]));
 }
 
 enum reason egress_resolve(struct broker *b, const struct egress_policy *asked,
 			   struct egress_grant *g, struct err *e)
 {
-	autofree struct egress_policy *own = NULL;
+	struct egress_policy own, met;
 	int axes;
 
 	memset(g, 0, sizeof(*g));
-	g->policy = calloc(1, sizeof(*g->policy));
 	if (!asked || asked->tier == EGRESS_TIER_COUNT) {
-		own = malloc(sizeof(*own));
-		if (own)
-			default_policy(b, own);
-		if (own && asked)
-			own->max_bytes = asked->max_bytes;
-		asked = own;
+		default_policy(b, &own);
+		own.max_bytes = asked ? asked->max_bytes : 0;
+		asked = &own;
 	}
-	if (!g->policy || !asked)
-		return out_of_memory(e);
-	axes = egress_policy_meet(asked, &b->egress_maximum, g->policy);
+	axes = egress_policy_meet(asked, &b->egress_maximum, &met);
 	if (axes < 0) {
 		err_set(e, E2BIG, "'egress.allow' meets more than %d entries of the maximum",
 			EGRESS_HOSTS_MAX);
 		return REASON_INVALID_REQUEST;
 	}
 	g->clamped = (unsigned)axes;
-	g->tier = g->policy->tier;
-	return set_digest(g, e);
+	return set_policy(g, &met, e);
 }
 
 void egress_grant_done(struct broker *b, struct egress_grant *g)

@@ -43,6 +43,9 @@ struct egress_grant {
 /* The deployment's maximum out of the configuration. -EINVAL names a host that is none. */
 int egress_maximum(const struct config *c, struct egress_policy *ret, struct err *e);
 
+/* A copy of @p as large as what it says; NULL: out of memory. Caller frees. */
+struct egress_policy *egress_policy_keep(const struct egress_policy *p);
+
 /* What @asked (NULL: the configured default) becomes under the maximum. */
 enum reason egress_resolve(struct broker *b, const struct egress_policy *asked,
 			   struct egress_grant *ret, struct err *e);

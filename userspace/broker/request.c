@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/scope.h"
+#include "broker/egress.h"
 #include "digest/base64.h"
 #include "json/json.h"
 #include "proto/worker.h"
@@ -278,27 +279,26 @@ int request_read_egress(const json_t *obj, struct egress_policy **ret, struct er
 		  sizeof(raw.max_bytes), 0 },
 	};
 
-	autofree struct egress_policy *p = calloc(1, sizeof(*p));
+	struct egress_policy p;
 
-	if (!p)
-		return err_set(e, ENOMEM, "egress: out of memory");
 	if (json_fields_read(obj, fields, ARRAY_SIZE(fields), &raw, e) < 0)
 		return err_wrap(e, "egress");
 	/* No mode: the configured default, under a ceiling; or what a host list stands for. */
-	p->tier = raw.mode ? egress_tier_from_name(raw.mode) :
+	p.max_bytes = p.nhosts = 0;
+	p.tier = raw.mode ? egress_tier_from_name(raw.mode) :
 			  raw.allow ? EGRESS_TIER_ALLOWLIST :
 				      EGRESS_TIER_COUNT;
-	if (raw.mode && p->tier >= EGRESS_TIER_COUNT)
+	if (raw.mode && p.tier >= EGRESS_TIER_COUNT)
 		return err_set(e, EINVAL,
 			       "'egress.mode' is none, allowlist or default_internet");
-	if (raw.allow && p->tier != EGRESS_TIER_ALLOWLIST)
+	if (raw.allow && p.tier != EGRESS_TIER_ALLOWLIST)
 		return err_set(e, EINVAL, "'egress.allow' goes with the mode allowlist");
-	if (raw.allow && read_hosts(raw.allow, p, e) < 0)
+	if (raw.allow && read_hosts(raw.allow, &p, e) < 0)
 		return -e->code;
-	if (raw.max_bytes && read_max_bytes(raw.max_bytes, p, e) < 0)
+	if (raw.max_bytes && read_max_bytes(raw.max_bytes, &p, e) < 0)
 		return -e->code;
-	*ret = take_ptr(p);
-	return 0;
+	*ret = egress_policy_keep(&p);
+	return *ret ? 0 : err_set(e, ENOMEM, "egress: out of memory");
 }
 
 static enum reason refuse_unbuilt(const struct raw *raw, struct err *e)

@@ -122,8 +122,7 @@ struct egress_policy *room_read_policy(const struct g_register *g, const char *t
 	} else if (read_hosts(p, g->nhosts, text, len, e) == 0) {
 		if (egress_policy_valid(p)) {
 			/* Most policies have few hosts: keep no more than there are. */
-			fit = realloc(p, offsetof(struct egress_policy, hosts) +
-						 p->nhosts * sizeof(p->hosts[0]));
+			fit = realloc(p, egress_policy_size(p));
 			return fit ? fit : p;
 		}
 		err_set(e, EINVAL, "tier %u with %u hosts", g->tier, g->nhosts);

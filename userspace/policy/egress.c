@@ -135,7 +135,7 @@ int egress_policy_meet(const struct egress_policy *asked, const struct egress_po
 	uint32_t have = effective_tier(asked), most = effective_tier(maximum);
 	int axes = 0;
 
-	memset(ret, 0, sizeof(*ret));
+	ret->nhosts = 0;
 	ret->tier = have < most ? have : most;
 	if (ret->tier != have)
 		axes |= EGRESS_AXIS_TIER;
