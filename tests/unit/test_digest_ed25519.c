@@ -15,6 +15,24 @@
 #include "digest/ed25519.h"
 
 /* RFC 8032, 7.1, tests 1 to 3. */
+/* A kept signer says the same again and again, also after another text. */
+static void kept_signer_says(const uint8_t seed[32], const void *text, size_t n,
+			     const uint8_t want[64])
+{
+	struct ed25519_signer *signer;
+	uint8_t sig[64];
+	struct err e;
+
+	assert_int_equal(ed25519_signer_new(seed, &signer, &e), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(ed25519_signer_sign(signer, "other", 5, sig, &e), 0);
+		assert_memory_not_equal(sig, want, 64);
+		assert_int_equal(ed25519_signer_sign(signer, text, n, sig, &e), 0);
+		assert_memory_equal(sig, want, 64);
+	}
+	ed25519_signer_free(signer);
+}
+
 static void signatures_are_those_of_rfc_8032(void **s)
 {
 	static const struct {
@@ -49,6 +67,7 @@ static void signatures_are_those_of_rfc_8032(void **s)
 		assert_int_equal(ed25519_sign(seed, text, n, sig, &e), 0);
 		assert_memory_equal(sig, want, 64);
 		assert_true(ed25519_verify(&pub, text, n, sig));
+		kept_signer_says(seed, text, n, want);
 		for (int bit = 0; bit < 512; bit++) {
 			sig[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			assert_false(ed25519_verify(&pub, text, n, sig));

@@ -35,15 +35,14 @@ bool ed25519_verify(const struct ed25519_public *pub, const void *buf, size_t le
 	return good;
 }
 
-static int sign_with(EVP_PKEY *key, const void *buf, size_t len, uint8_t ret_sig[ED25519_SIG_LEN],
-		     struct err *e)
+/* @key NULL: that of @ctx's last signature, which saves looking for the algorithm again. */
+static int sign_with(EVP_MD_CTX *ctx, EVP_PKEY *key, const void *buf, size_t len,
+		     uint8_t ret_sig[ED25519_SIG_LEN], struct err *e)
 {
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	size_t sig_len = ED25519_SIG_LEN;
-	bool good = key && ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key) == 1 &&
+	bool good = ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key) == 1 &&
 		    EVP_DigestSign(ctx, ret_sig, &sig_len, buf, len) == 1;
 
-	EVP_MD_CTX_free(ctx);
 	return good ? 0 : err_set(e, EIO, "ed25519: libcrypto would not sign");
 }
 
@@ -52,15 +51,17 @@ int ed25519_sign(const uint8_t seed[ED25519_KEY_LEN], const void *buf, size_t le
 {
 	EVP_PKEY *key =
 		EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_KEY_LEN);
-	int rc = sign_with(key, buf, len, ret_sig, e);
+	EVP_MD_CTX *ctx = key ? EVP_MD_CTX_new() : NULL;
+	int rc = sign_with(ctx, key, buf, len, ret_sig, e);
 
+	EVP_MD_CTX_free(ctx);
 	EVP_PKEY_free(key);
 	return rc;
 }
 
 /* The key in libcrypto's form; making it anew costs more than a signature. */
 struct ed25519_signer {
-	EVP_PKEY *key;
+	EVP_MD_CTX *ctx; /* holds the key */
 	struct ed25519_public pub;
 };
 
@@ -72,8 +73,13 @@ int ed25519_signer_new(const uint8_t seed[ED25519_KEY_LEN], struct ed25519_signe
 
 	if (!s)
 		return err_set(e, ENOMEM, "ed25519: out of memory");
-	s->key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_KEY_LEN);
-	if (!s->key || EVP_PKEY_get_raw_public_key(s->key, s->pub.key, &n) != 1) {
+	EVP_PKEY *key =
+		EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_KEY_LEN);
+	s->ctx = EVP_MD_CTX_new();
+	bool good = key && s->ctx && EVP_PKEY_get_raw_public_key(key, s->pub.key, &n) == 1 &&
+		    EVP_DigestSignInit(s->ctx, NULL, NULL, NULL, key) == 1;
+	EVP_PKEY_free(key); /* the context has its own reference */
+	if (!good) {
 		ed25519_signer_free(s);
 		return err_set(e, EIO, "ed25519: libcrypto gave no key");
 	}
@@ -84,7 +90,7 @@ int ed25519_signer_new(const uint8_t seed[ED25519_KEY_LEN], struct ed25519_signe
 int ed25519_signer_sign(const struct ed25519_signer *s, const void *buf, size_t len,
 			uint8_t ret_sig[ED25519_SIG_LEN], struct err *e)
 {
-	return sign_with(s->key, buf, len, ret_sig, e);
+	return sign_with(s->ctx, NULL, buf, len, ret_sig, e);
 }
 
 void ed25519_signer_public(const struct ed25519_signer *s, struct ed25519_public *ret)
@@ -96,7 +102,7 @@ void ed25519_signer_free(struct ed25519_signer *s)
 {
 	if (!s)
 		return;
-	EVP_PKEY_free(s->key); /* libcrypto zeroes it */
+	EVP_MD_CTX_free(s->ctx); /* libcrypto zeroes the key */
 	free(s);
 }
 
