@@ -163,6 +163,65 @@ static void dumps_are_compact_and_in_order(void **s)
 	assert_int_equal(len, strlen(text));
 }
 
+static void assert_as_jansson(const json_t *v)
+{
+	size_t len;
+	char *ours = json_dump_compact(v, &len), *theirs = json_dumps(v, JSON_COMPACT);
+
+	assert_non_null(ours);
+	assert_string_equal(ours, theirs);
+	assert_int_equal(len, strlen(theirs));
+	free(ours);
+	free(theirs);
+}
+
+static void dumps_are_what_jansson_writes(void **s)
+{
+	static const char *const texts[] = {
+		"{}", "[]", "[[],{},[{}],{\"\":[]}]", "[true,false,null,0,-1,9223372036854775807]",
+		"[-9223372036854775808,10,100,1e300,-2.5e-3,0.1,1.0]",
+		"{\"a\\\"b\":\"\\\\/\\b\\f\\n\\r\\t\",\"\xc3\xa4\":\"\\ud83d\\ude00\\u2028\"}",
+	};
+
+	(void)s;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		auto_json json_t *v = json_loads(texts[i], 0, NULL);
+		assert_non_null(v);
+		assert_as_jansson(v);
+	}
+	auto_json json_t *list = json_array();
+	for (unsigned c = 1; c < 0x80; c++) {
+		const char text[3] = { 'x', (char)c, 'y' };
+		json_array_append_new(list, json_stringn(text, sizeof(text)));
+	}
+	for (size_t n = 0; n < 5000; n += 61) { /* over every step of the buffer */
+		char text[5000];
+		memset(text, n % 2 ? '"' : 'x', sizeof(text));
+		json_array_append_new(list, json_stringn(text, n));
+	}
+	assert_as_jansson(list);
+}
+
+static void what_has_no_text_gives_none(void **s)
+{
+	json_t *v = json_array(), *one = json_integer(1);
+
+	(void)s;
+	assert_null(json_dump_compact(NULL, NULL));
+	assert_null(json_dump_compact(one, NULL));
+	for (int i = 0; i < 63; i++) {
+		json_t *outer = json_array();
+		json_array_append_new(outer, v);
+		v = outer;
+	}
+	assert_as_jansson(v);
+	json_t *deepest = json_array();
+	json_array_append_new(deepest, v);
+	assert_null(json_dump_compact(deepest, NULL));
+	json_decref(deepest);
+	json_decref(one);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -173,6 +232,8 @@ int main(void)
 		cmocka_unit_test(absent_members_stay_as_they_were),
 		cmocka_unit_test(what_the_table_does_not_allow_is_named),
 		cmocka_unit_test(dumps_are_compact_and_in_order),
+		cmocka_unit_test(dumps_are_what_jansson_writes),
+		cmocka_unit_test(what_has_no_text_gives_none),
 	};
 
 	json_start();

@@ -58,15 +58,6 @@ json_t *json_parse_strict(const char *buf, size_t len, unsigned depth, struct er
 	return v;
 }
 
-char *json_dump_compact(const json_t *v, size_t *ret_len)
-{
-	char *text = json_dumps(v, JSON_COMPACT);
-
-	if (text && ret_len)
-		*ret_len = strlen(text);
-	return text;
-}
-
 static const struct json_field *field_find(const struct json_field *fields, size_t n,
 					   const char *key)
 {

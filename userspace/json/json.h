@@ -36,7 +36,10 @@ void json_start(void);
  */
 json_t *json_parse_strict(const char *buf, size_t len, unsigned depth, struct err *e);
 
-/* Compact text in insertion order, or NULL (out of memory). Caller frees. @ret_len may be NULL. */
+/*
+ * Compact text of an object or array, in insertion order and with a NUL behind it; NULL: out of
+ * memory, or nested deeper than 64. Caller frees. @ret_len may be NULL.
+ */
 char *json_dump_compact(const json_t *v, size_t *ret_len);
 
 enum json_want {

@@ -95,21 +95,26 @@ static int sign_payload(const struct statement_signer *k, const char *payload, s
 		      err_set(e, ENOMEM, "statement: out of memory");
 }
 
-/* {"payload":..,"payloadType":..,"signatures":[{"keyid":..,"sig":..}]} */
+/* {"payload":..,"payloadType":..,"signatures":[{"keyid":..,"sig":..}]}: nothing to escape in it. */
 static char *render(const char *payload, size_t len, const char *keyid,
 		    const uint8_t sig[ED25519_SIG_LEN])
 {
-	autofree char *body = malloc(BASE64_MAX(len));
-	char sig_text[BASE64_MAX(ED25519_SIG_LEN)];
+	static const char head[] = "{\"payload\":\"";
+	char sig_text[BASE64_MAX(ED25519_SIG_LEN)], tail[512];
 
-	if (!body)
-		return NULL;
-	base64_encode(payload, len, body);
 	base64_encode(sig, ED25519_SIG_LEN, sig_text);
-	auto_json json_t *v = json_pack("{s:s, s:s, s:[{s:s, s:s}]}", "payload", body, "payloadType",
-					STATEMENT_PAYLOAD, "signatures", "keyid", keyid, "sig",
-					sig_text);
-	return v ? json_dump_compact(v, NULL) : NULL;
+	int tail_len = snprintf(tail, sizeof(tail),
+				"\",\"payloadType\":\"" STATEMENT_PAYLOAD
+				"\",\"signatures\":[{\"keyid\":\"%s\",\"sig\":\"%s\"}]}",
+				keyid, sig_text);
+	char *text = malloc(sizeof(head) + BASE64_MAX(len) + (size_t)tail_len);
+	if (!text)
+		return NULL;
+	memcpy(text, head, sizeof(head) - 1);
+	size_t n = sizeof(head) - 1;
+	n += base64_encode(payload, len, text + n);
+	memcpy(text + n, tail, (size_t)tail_len + 1);
+	return text;
 }
 
 int statement_sign_as(const struct statement *s, const struct statement_signer *k, char **ret,
