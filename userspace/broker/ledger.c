@@ -66,6 +66,7 @@ static void append(struct ledger_link *l, struct letter *t)
 	if (!l->unsent)
 		l->unsent = t;
 	l->nwaiting++;
+	l->nawaited += t->fn != NULL;
 }
 
 static void take_out(struct ledger_link *l, struct letter *t)
@@ -75,6 +76,7 @@ static void take_out(struct ledger_link *l, struct letter *t)
 	*(t->prev ? &t->prev->next : &l->head) = t->next;
 	*(t->next ? &t->next->prev : &l->tail) = t->prev;
 	l->nwaiting--;
+	l->nawaited -= t->fn != NULL;
 	l->nsent -= t->is_sent;
 }
 
@@ -114,11 +116,14 @@ static void end_unkept(struct ledger_link *l)
 	}
 }
 
+static void collect(struct ledger_link *l);
+
 static void lose(struct ledger_link *l)
 {
 	if (l->fd < 0)
 		return;
 	loop_unwatch(l->loop, &l->watch);
+	loop_timer_clear(l->loop, &l->collect);
 	close(l->fd);
 	l->fd = -1;
 	l->is_ready = false;
@@ -126,6 +131,33 @@ static void lose(struct ledger_link *l)
 }
 
 /* --- Sending */
+
+static void on_collect_time(struct timer *t)
+{
+	struct ledger_link *l = CONTAINER_OF(t, struct ledger_link, collect);
+
+	collect(l);
+}
+
+/*
+ * That a row is written, which nobody waits for (A6), need not be known at once: one look in a
+ * while takes in what came. A ledger that dies is heard of all the same.
+ */
+static void watch_for(struct ledger_link *l)
+{
+	bool is_awaited = l->nawaited || l->is_hurried || l->nsent > LEDGER_SENT_MAX / 2;
+	bool has_more = l->unsent && l->nsent < LEDGER_SENT_MAX;
+
+	loop_change(l->loop, &l->watch,
+		    (is_awaited || !l->is_ready ? EPOLLIN : 0) | (has_more ? EPOLLOUT : 0));
+	if (!is_awaited && l->nsent && !l->collect.is_set)
+		loop_timer_set(l->loop, &l->collect, LEDGER_COLLECT_MS, on_collect_time);
+}
+
+void ledger_hurry(struct ledger_link *l)
+{
+	l->is_hurried = true;
+}
 
 void ledger_flush(struct ledger_link *l)
 {
@@ -147,8 +179,7 @@ void ledger_flush(struct ledger_link *l)
 		l->unsent = t->next;
 	}
 	if (l->fd >= 0)
-		loop_change(l->loop, &l->watch,
-			    EPOLLIN | (l->unsent && l->nsent < LEDGER_SENT_MAX ? EPOLLOUT : 0));
+		watch_for(l);
 }
 
 /* Room for one more: the oldest row that nobody waits for makes way. */
@@ -195,6 +226,7 @@ void ledger_forget(struct ledger_link *l, uint64_t req)
 {
 	for (struct letter *t = l->head; t && req; t = t->next)
 		if (t->head.req == req) {
+			l->nawaited -= t->fn != NULL;
 			t->fn = NULL;
 			return;
 		}
@@ -266,18 +298,14 @@ static const struct msg_permit permits[] = {
 	{ L_ERROR, STATE_READY, HEAD, BODY_MAX, 0, 0, on_answer },
 };
 
-static void on_event(struct watch *watch, uint32_t events)
+/* One message. False: there is none, or no ledger any more. */
+static bool take_one(struct ledger_link *l)
 {
-	struct ledger_link *l = CONTAINER_OF(watch, struct ledger_link, watch);
-
 	struct err e = { 0 };
-	int rc;
+	int rc = msg_recv(l->fd, l->buf, &e);
 
-	if (events == EPOLLOUT)
-		return; /* there is room: the loop flushes */
-	rc = msg_recv(l->fd, l->buf, &e);
 	if (rc == -EAGAIN)
-		return;
+		return false;
 	if (rc > 0 && msg_dispatch(permits, ARRAY_SIZE(permits),
 				   l->is_ready ? STATE_READY : STATE_NEW, l, l->buf, &e) < 0)
 		rc = -EPROTO;
@@ -285,6 +313,21 @@ static void on_event(struct watch *watch, uint32_t events)
 		log_error("ledger_lost", "error=\"%s\"", rc ? e.msg : "it is gone");
 		lose(l);
 	}
+	return rc > 0;
+}
+
+/* What has been answered: no more than was asked. */
+static void collect(struct ledger_link *l)
+{
+	for (size_t n = l->nsent; n > 0 && l->fd >= 0 && l->nsent > 0; n--)
+		if (!take_one(l))
+			return;
+}
+
+static void on_event(struct watch *watch, uint32_t events)
+{
+	if (events != EPOLLOUT) /* that: there is room, and the loop flushes */
+		take_one(CONTAINER_OF(watch, struct ledger_link, watch));
 }
 
 int ledger_connect(struct ledger_link *l, int fd, struct err *e)

@@ -22,6 +22,7 @@
 enum {
 	LEDGER_WAITING_MAX = 8192,
 	LEDGER_SENT_MAX = 64, /* unanswered at once: what the socket holds */
+	LEDGER_COLLECT_MS = 100, /* how long an answer may lie that nobody waits for */
 };
 
 /*
@@ -39,11 +40,14 @@ struct ledger_link {
 	struct msg *buf;
 	int fd; /* -1: no ledger */
 	bool is_ready, is_broken;
+	bool is_hurried; /* every answer is read as it comes */
+	struct timer collect;
 	char broker_id[33];
 	uint64_t last_req;
 	struct letter *head, *tail; /* all that is not answered, in order */
 	struct letter *unsent;	    /* the first not sent to this ledger */
 	size_t nwaiting, nsent;
+	size_t nawaited; /* of the waiting: somebody is called */
 	uint64_t lost, failures, resent;
 	void (*on_ready)(struct ledger_link *l, const json_t *ready);
 };
@@ -65,6 +69,9 @@ uint64_t ledger_send(struct ledger_link *l, enum ledger_msg type, const json_t *
 void ledger_flush(struct ledger_link *l);
 /* The answer to letter @req goes nowhere; what it asks for still happens. */
 void ledger_forget(struct ledger_link *l, uint64_t req);
+
+/* From now on every answer is read as it comes: the end is near. */
+void ledger_hurry(struct ledger_link *l);
 
 /* True when no row waits to be acknowledged. */
 bool ledger_is_idle(const struct ledger_link *l);

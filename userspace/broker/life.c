@@ -223,6 +223,7 @@ static void on_stop(struct broker *b, const struct msg *m)
 	if (b->is_stopping)
 		return;
 	b->is_stopping = true;
+	ledger_hurry(&b->ledger);
 	http_stop_listening(&b->http);
 	stop_commands(b, true);
 	b->over_at_ms = clock_monotonic_ms() + s.drain_ms;
