@@ -4,14 +4,14 @@
  * benchmarks: no interpreter between two measurements.
  *
  *   drive [-n COUNT] [-g GAP_MS] [-c AT_A_TIME] spawn ARGV...
- *   drive [-n COUNT] [-g GAP_MS] [-c AT_A_TIME] http SOCKET METHOD TARGETS BODIES
+ *   drive [-n COUNT] [-g GAP_MS] [-c AT_A_TIME] [-s STATUS] http SOCKET METHOD TARGETS BODIES
  *
  * spawn: posix_spawn to the collected exit, output discarded. In ARGV, {w} is the
  * number of the worker (0 to AT_A_TIME - 1) and {n} a number never used twice.
  * http: one request on a connection kept open (reopened when the server closes
  * it), to the end of the answer; TARGETS and BODIES are files with one line per
  * worker, used in turn, {n} replaced in bodies. An answer counts as failed unless
- * its status is 200.
+ * its status is STATUS (200).
  *
  * With a gap each launch starts GAP_MS after the last one's start, or at once when
  * that took longer. Prints JSON: {"ns": [...], "launches": N, "failed": N,
@@ -38,6 +38,7 @@ enum { ARGS_MAX = 256, TEXT_MAX = 64 * 1024, LINES_MAX = 64, WARM = 2, ANSWER_MA
 
 struct job {
 	int count, gap_ms, workers;
+	const char *status;
 	char **argv;
 	const char *socket, *method;
 	char *targets[LINES_MAX], *bodies[LINES_MAX];
@@ -131,7 +132,8 @@ static int dial(const char *path)
 }
 
 /* Reads one answer. Its end is the announced length, else the connection's. */
-static bool answer(int fd, char *buf, size_t size, bool *ret_alive, char *why, size_t why_size)
+static bool answer(int fd, const char *status, char *buf, size_t size, bool *ret_alive, char *why,
+		   size_t why_size)
 {
 	size_t len = 0, want = SIZE_MAX;
 	bool is_open = true;
@@ -155,7 +157,7 @@ static bool answer(int fd, char *buf, size_t size, bool *ret_alive, char *why, s
 	if (len > 0 && strcasestr(buf, "\r\nconnection: close"))
 		is_open = false;
 	*ret_alive = is_open;
-	bool is_ok = len > 12 && strncmp(buf + 8, " 200", 4) == 0;
+	bool is_ok = len > 12 && buf[8] == ' ' && strncmp(buf + 9, status, 3) == 0;
 	if (!is_ok) {
 		char *body = strstr(buf, "\r\n\r\n");
 		snprintf(why, why_size, "%.12s %.150s", buf, body ? body + 4 : "");
@@ -181,7 +183,7 @@ static bool do_http(const struct job *j, int w, int n, char *why, size_t size)
 			fd = dial(j->socket);
 		buf[0] = '\0';
 		if (send(fd, request, (size_t)len, MSG_NOSIGNAL) == len) {
-			bool ok = answer(fd, buf, sizeof(buf), &is_alive, why, size);
+			bool ok = answer(fd, j->status, buf, sizeof(buf), &is_alive, why, size);
 			if (!is_alive) {
 				close(fd);
 				fd = -1;
@@ -258,10 +260,10 @@ static void print(const struct job *j, const struct tally *t, uint64_t elapsed_n
 
 int main(int argc, char **argv)
 {
-	struct job j = { .count = 100, .workers = 1 };
+	struct job j = { .count = 100, .workers = 1, .status = "200" };
 	int c, go[2];
 
-	while ((c = getopt(argc, argv, "+n:g:c:")) != -1)
+	while ((c = getopt(argc, argv, "+n:g:c:s:")) != -1)
 		switch (c) {
 		case 'n':
 			j.count = atoi(optarg);
@@ -271,6 +273,9 @@ int main(int argc, char **argv)
 			break;
 		case 'c':
 			j.workers = atoi(optarg);
+			break;
+		case 's':
+			j.status = optarg;
 			break;
 		default:
 			return 2;

@@ -9,11 +9,10 @@ import json, os, time
 import cordon
 from peers import spawn
 
-WORKERS = 8
-
-
 class BenchPlane(cordon.Plane):
     """keys: configuration lines, as Plane's."""
+
+    WORKERS = 8  # jobs that are open, each of an organisation of its own
 
     def __init__(self, b, store, digest, **keys):
         super().__init__(image=None, conf=f"image = {digest}\nimage_store = {store}\n", **keys)
@@ -23,7 +22,7 @@ class BenchPlane(cordon.Plane):
         super().__enter__()
         self.targets, self.bodies = f"{self.scratch}/{self.name}-targets", f"{self.scratch}/{self.name}-bodies"
         with open(self.targets, "w") as f:
-            for w in range(WORKERS):
+            for w in range(self.WORKERS):
                 f.write(f"/v1/jobs/{self.open_job(self.seal(org=f'bench{w}'))}/commands\n")
         with open(self.bodies, "w") as f:
             f.write(json.dumps({"argv": ["/usr/bin/true"], "egress": {"mode": "none"}}) + "\n")
