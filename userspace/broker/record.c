@@ -149,7 +149,7 @@ static void write_row(struct command *c, ledger_answer fn)
 	if (c->signed_receipt && c->has_started && !c->is_denied)
 		envelope = attest(c, c->signed_receipt);
 	if (body && envelope)
-		json_object_set_new(body, "envelope", json_string(envelope));
+		json_object_set_new(body, "envelope", json_string_nocheck(envelope)); /* ASCII */
 	if (body)
 		c->letter = ledger_send(&c->broker->ledger, L_ROW, body, LETTER_KEPT, fn, c);
 	else
