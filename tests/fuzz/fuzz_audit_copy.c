@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 #include "audit/verify.h"
-#include "digest/secrets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char dir[] = "/tmp/fuzz-copy-XXXXXX", db[64], wal[64], shm[64];
+static char dir[] = "/tmp/fuzz-copy-XXXXXX", db[64], wal[64], shm[64], key[64];
 
 static void remove_dir(void)
 {
 	unlink(db);
 	unlink(wal);
+	unlink(key);
 	rmdir(dir);
 }
 
@@ -40,16 +40,16 @@ static void put(const char *path, const uint8_t *data, size_t size)
 /* The first two bytes, as pages of 512 bytes: where the log begins; 0xffff: no log. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct secret_set *keys;
 	struct audit_result r;
 	struct err e;
 
-	if (!keys) {
-		assert(secrets_from_key(1, "another key than the seeds'", 27, &keys, &e) == 0);
+	if (!key[0]) {
 		assert(mkdtemp(dir));
+		snprintf(key, sizeof(key), "%s/key", dir);
 		snprintf(db, sizeof(db), "%s/db", dir);
 		snprintf(wal, sizeof(wal), "%s/db-wal", dir);
 		snprintf(shm, sizeof(shm), "%s/db-shm", dir);
+		put(key, (const uint8_t *)"another key than the seeds'", 27);
 		atexit(remove_dir);
 	}
 	if (size < 2)
@@ -61,7 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	put(db, data, at < size ? at : size);
 	if (at < size)
 		put(wal, data + at, size - at);
-	assert(audit_verify_copy(db, keys, NULL, 0, NULL, &r, &e) == 0);
+	auto_(audit_files) f = NULL;
+	assert(audit_files_open(db, key, NULL, &f, &e) == 0);
+	audit_files_verify(f, NULL, &r);
 	assert(r.verdict != VERDICT_OK || r.rows == 0);
 	for (const char *p = r.text; *p; p++)
 		assert(*p >= ' ' && *p <= '~');

@@ -197,6 +197,78 @@ static void only_permitted_messages_reach_a_handler(void **s)
 	}
 }
 
+static struct msg many[MSG_MANY];
+
+static void what_is_there_is_received_together_in_its_order(void **s)
+{
+	static uint8_t body[MSG_BODY_MAX];
+	struct err e;
+
+	(void)s;
+	assert_int_equal(msg_recv_many(pair[1], many, MSG_MANY, &e), -EAGAIN); /* never waits */
+	for (uint16_t i = 0; i < MSG_MANY + 5; i++) {
+		memset(body, i, sizeof(body));
+		assert_int_equal(msg_send(pair[0], i + 1, body, i * 7u, NULL, 0, &e), 0);
+	}
+	for (uint16_t at = 0; at < MSG_MANY + 5;) {
+		int want = at ? 5 : MSG_MANY;
+		assert_int_equal(msg_recv_many(pair[1], many, at ? MSG_MANY : 1000, &e), want);
+		for (int i = 0; i < want; i++, at++) {
+			memset(body, at, sizeof(body));
+			assert_int_equal(many[i].type, at + 1);
+			assert_int_equal(many[i].len, at * 7);
+			assert_int_equal(many[i].nfds, 0);
+			assert_memory_equal(many[i].body, body, many[i].len);
+		}
+	}
+	assert_int_equal(msg_send(pair[0], 1, body, sizeof(body), NULL, 0, &e), 0);
+	assert_int_equal(msg_send(pair[0], 2, body, sizeof(body), NULL, 0, &e), 0);
+	assert_int_equal(msg_recv_many(pair[1], many, 1, &e), 1); /* no more than asked for */
+	assert_int_equal(many[0].len, sizeof(body));
+	assert_int_equal(msg_recv_many(pair[1], many, 1, &e), 1);
+	assert_int_equal(many[0].type, 2);
+}
+
+static void a_malformed_packet_among_many_is_refused_and_leaks_nothing(void **s)
+{
+	static const struct msg_permit table[] = {
+		{ .type = 1, .states = 1, .nfds_max = 2, .handler = handler },
+	};
+	struct msg_header good = { .version = MSG_VERSION, .type = 1 };
+	struct msg_header bad = { .version = MSG_VERSION, .type = 1, .len = 1 };
+	int before = open_fds(), answer = 5;
+	struct err e;
+
+	(void)s;
+	send_raw(&good, sizeof(good), 2);
+	send_raw(&bad, sizeof(bad), 2);
+	send_raw(&good, sizeof(good), 20); /* more descriptors than there is room for */
+	send_raw(&good, sizeof(good), 1);
+	assert_int_equal(msg_recv_many(pair[1], many, MSG_MANY, &e), 4);
+	for (int i = 0; i < 4; i++) {
+		bool is_good = i == 0 || i == 3;
+		assert_int_equal(many[i].type, is_good ? 1 : MSG_MALFORMED);
+		assert_int_equal(msg_dispatch(table, 1, 1, &answer, &many[i], &e), is_good ? 5 : -EPROTO);
+	}
+	assert_int_equal(open_fds(), before);
+}
+
+static void an_end_behind_messages_is_told_when_they_were_taken(void **s)
+{
+	int before = open_fds();
+	struct err e;
+
+	(void)s;
+	send_raw(&(struct msg_header){ .version = MSG_VERSION, .type = 4 }, 8, 0);
+	send_raw("", 0, 2); /* no bytes: what an end looks like */
+	send_raw(&(struct msg_header){ .version = MSG_VERSION, .type = 5 }, 8, 2);
+	shutdown(pair[0], SHUT_WR);
+	assert_int_equal(msg_recv_many(pair[1], many, MSG_MANY, &e), 1);
+	assert_int_equal(many[0].type, 4);
+	assert_int_equal(msg_recv_many(pair[1], many, MSG_MANY, &e), 0);
+	assert_int_equal(open_fds(), before);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
@@ -206,6 +278,9 @@ int main(void)
 		T(what_is_too_big_is_not_sent),
 		T(a_malformed_packet_is_refused_and_leaks_nothing),
 		T(only_permitted_messages_reach_a_handler),
+		T(what_is_there_is_received_together_in_its_order),
+		T(a_malformed_packet_among_many_is_refused_and_leaks_nothing),
+		T(an_end_behind_messages_is_told_when_they_were_taken),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -144,18 +144,3 @@ void audit_files_free(struct audit_files *f)
 	secrets_free(f->keys);
 	free(f);
 }
-
-int audit_verify_copy(const char *db_path, const struct secret_set *keys, const char *checkpoint,
-		      size_t checkpoint_len, const struct audit_point *anchor,
-		      struct audit_result *ret, struct err *e)
-{
-	struct audit_files f = { .keys = (struct secret_set *)(uintptr_t)keys }; /* borrowed */
-
-	if (checkpoint)
-		use_checkpoint(&f, checkpoint, checkpoint_len);
-	if (audit_copy_open(db_path, &f.copy, e) < 0)
-		return -e->code;
-	audit_files_verify(&f, anchor, ret);
-	audit_copy_free(f.copy);
-	return 0;
-}

@@ -60,9 +60,14 @@ static void put(struct text *t, const char *s, size_t n)
 /* How many bytes of @s stand for themselves in JSON. */
 static size_t plain_len(const char *s)
 {
+	static const bool is_plain[256] = {
+		[0x20 ... '"' - 1] = true,
+		['"' + 1 ... '\\' - 1] = true,
+		['\\' + 1 ... 0xff] = true,
+	};
 	size_t n = 0;
 
-	while ((unsigned char)s[n] >= 0x20 && s[n] != '"' && s[n] != '\\')
+	while (is_plain[(unsigned char)s[n]])
 		n++;
 	return n;
 }
@@ -115,9 +120,9 @@ int audit_metadata_render(const struct audit_metadata *m, char *buf, size_t size
 	struct text t = { .buf = buf, .size = size };
 
 	for (size_t i = 0; i < AUDIT_METADATA_KEYS; i++) {
-		put(&t, i ? "," : "{", 1);
-		put_string(&t, audit_metadata_names[i]);
-		put(&t, ":", 1);
+		put(&t, i ? ",\"" : "{\"", 2);
+		put(&t, audit_metadata_names[i], strlen(audit_metadata_names[i]));
+		put(&t, "\":", 2);
 		if (values[i].s)
 			put_string(&t, values[i].s);
 		else if (values[i].n >= 0)

@@ -81,15 +81,7 @@ json_t *audit_result_json(const struct audit_result *r);
 const char *audit_verdict_name(enum audit_verdict v);
 
 /*
- * The whole of it for a copy: @db_path with @keys; @checkpoint is the text of a
- * checkpoint file or NULL. What cannot be read is an error, or VERDICT_UNREADABLE.
- */
-int audit_verify_copy(const char *db_path, const struct secret_set *keys, const char *checkpoint,
-		      size_t checkpoint_len, const struct audit_point *anchor,
-		      struct audit_result *ret, struct err *e);
-
-/*
- * The same by names, for a person with a copy: @key is a file (its version is
+ * The whole of it by names, for a person with a copy: @key is a file (its version is
  * its name, else 1) or a directory of them, @checkpoint a file or NULL. In two
  * steps, so that nothing needs a name any more when the database is read.
  */

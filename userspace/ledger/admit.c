@@ -16,9 +16,23 @@
 
 static const int64_t number_max = 1LL << 53;
 
+/* Sets of characters; strspn() would build such a table anew with every call. */
+#define ALNUM ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['0' ... '9'] = true
+static const bool id_chars[256] = { ALNUM, ['.'] = true, ['_'] = true, ['-'] = true };
+static const bool base64_chars[256] = { ALNUM, ['+'] = true, ['/'] = true };
+
+static size_t span(const char *s, const bool set[256])
+{
+	size_t n = 0;
+
+	while (set[(unsigned char)s[n]])
+		n++;
+	return n;
+}
+
 bool admit_is_id(const char *s, size_t max)
 {
-	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+	size_t n = span(s, id_chars);
 
 	return n >= 1 && n <= max && s[n] == '\0';
 }
@@ -95,7 +109,7 @@ static bool is_image(const char *s)
 /* The length of the base64 that @s begins with, 0 where it begins with none. */
 static size_t base64_len(const char *s)
 {
-	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+	size_t n = span(s, base64_chars);
 	size_t pad = strspn(s + n, "=");
 
 	return n >= 1 && pad <= 2 && (n + pad) % 4 == 0 ? n + pad : 0;

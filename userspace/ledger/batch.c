@@ -57,14 +57,15 @@ static bool is_admitted(const struct request *r)
 	return r->body || r->raw;
 }
 
-static int read_row(struct ledger *l, struct request *r, const char *json, size_t len,
-		    struct err *e)
+static int read_row(struct ledger *l, struct batch *b, struct request *r, const char *json,
+		    size_t len, struct err *e)
 {
 	if (memchr(json, '\0', len))
 		return err_set(e, EINVAL, "json: holds a NUL");
-	r->raw = malloc(2 * (len + 1));
-	if (!r->raw)
-		return err_set(e, ENOMEM, "row: out of memory");
+	if (2 * (len + 1) > sizeof(b->memory) - b->used)
+		return err_set(e, E2BIG, "row: no room for it in its batch");
+	r->raw = b->memory + b->used;
+	b->used += 2 * (len + 1);
 	r->text = r->raw + len + 1;
 	memcpy(r->raw, json, len);
 	memcpy(r->text, json, len);
@@ -72,7 +73,7 @@ static int read_row(struct ledger *l, struct request *r, const char *json, size_
 	if (admit_row_message(r->text, len, &r->row, e) < 0)
 		return -e->code;
 	r->is_suppressed = r->type == L_ROW &&
-			   record_is_repetition(l, &r->row.row, clock_monotonic_ms());
+			   record_is_repetition(l, &r->row.row);
 	return 0;
 }
 
@@ -86,7 +87,6 @@ static int read_object(struct request *r, const char *json, size_t len, struct e
 
 static void forget(struct request *r)
 {
-	free(r->raw); /* and text, its second half */
 	json_decref(r->body);
 	r->raw = r->text = NULL;
 	r->body = NULL;
@@ -105,7 +105,8 @@ void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *
 	r->req = h.req;
 	r->type = type;
 	r->time_us = clock_realtime_us();
-	int rc = is_row(r) ? read_row(l, r, json, json_len, &e) : read_object(r, json, json_len, &e);
+	int rc = is_row(r) ? read_row(l, b, r, json, json_len, &e) :
+			     read_object(r, json, json_len, &e);
 	if (rc < 0) {
 		r->why = e;
 		forget(r);
@@ -116,6 +117,11 @@ void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *
 bool batch_is_full(const struct batch *b)
 {
 	return b->n == BATCH_MAX || b->cost >= BATCH_BYTES;
+}
+
+unsigned batch_room(const struct batch *b)
+{
+	return b->n < BATCH_MAX - MSG_MANY ? MSG_MANY : (unsigned)(BATCH_MAX - b->n);
 }
 
 static void set_outcome(struct request *r, int code, const struct err *why)
@@ -291,5 +297,5 @@ void batch_clear(struct batch *b)
 		forget(&b->r[i]);
 		json_decref(b->r[i].result);
 	}
-	b->n = b->cost = 0;
+	b->n = b->cost = b->used = 0;
 }

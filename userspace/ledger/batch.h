@@ -8,6 +8,7 @@
  * cannot harm another; rows that cannot be written then are spooled (A6).
  */
 #include "ledger/ledger.h"
+#include "wire/msg.h"
 
 enum {
 	BATCH_MAX = 256,
@@ -16,15 +17,22 @@ enum {
 	DOWN_MS = 1000,
 };
 
+/* Memory of row messages, twice each: all that comes before it is full, and behind that. */
+enum { BATCH_MEMORY = 2 * (BATCH_BYTES + MSG_MANY * MSG_BODY_MAX) };
+
 struct batch {
-	size_t n, cost;
+	size_t n, cost, used;
 	struct request r[BATCH_MAX];
+	char memory[BATCH_MEMORY];
 };
 
 /* Takes one message's body: parses it, whatever it is, into a request. */
 void batch_add(struct ledger *l, struct batch *b, uint16_t type, const uint8_t *body, size_t len);
 
 bool batch_is_full(const struct batch *b);
+
+/* How many messages it takes at a time, so long as it is not full. */
+unsigned batch_room(const struct batch *b);
 
 /* Carries all of it out; every request then has its outcome. */
 void batch_run(struct ledger *l, struct batch *b);

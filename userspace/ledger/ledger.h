@@ -69,8 +69,8 @@ struct request {
 	uint16_t type;
 	int64_t time_us;
 	/* what it asks: a row message or a JSON object; neither: not admitted, see @why */
-	char *raw;		/* row message: as it came */
-	char *text;		/* row message: what @row borrows from; within @raw's memory */
+	char *raw;		/* row message: as it came, in its batch's memory */
+	char *text;		/* row message: what @row borrows from, behind @raw */
 	struct row_message row; /* row message */
 	json_t *body;
 	bool is_suppressed; /* decided once, before any attempt */
@@ -101,7 +101,7 @@ int record_settle(struct ledger *l, int64_t time_us, struct counters *count, str
 /* Writes a spooled row (spool_write); @ctx is the struct ledger. */
 int record_spooled(void *ctx, int64_t time_us, const char *body, size_t len, struct err *e);
 /* Is it a denial just written (A7)? Asked once per row: it remembers. */
-bool record_is_repetition(struct ledger *l, const struct admitted *row, uint64_t now_ms);
+bool record_is_repetition(struct ledger *l, const struct admitted *row);
 
 /* read.c: what is looked at */
 request_fn request_query, request_export, request_ack, request_export_drop, request_verify,

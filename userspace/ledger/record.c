@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "digest/digest.h"
 #include "digest/secrets.h"
@@ -138,7 +139,7 @@ static void add_sized(struct digest *d, const char *s)
 		digest_add(d, s, len);
 }
 
-bool record_is_repetition(struct ledger *l, const struct admitted *row, uint64_t now_ms)
+bool record_is_repetition(struct ledger *l, const struct admitted *row)
 {
 	uint8_t key[DIGEST_LEN];
 
@@ -152,7 +153,7 @@ bool record_is_repetition(struct ledger *l, const struct admitted *row, uint64_t
 	add_sized(d, row->job);
 	add_sized(d, row->meta.reason);
 	digest_end(d, key);
-	return suppress_check(&l->suppress, key, now_ms);
+	return suppress_check(&l->suppress, key, clock_monotonic_ms());
 }
 
 /* An intent that somebody put into the table must not become a row of ours. */

@@ -38,7 +38,7 @@ static int insert(struct store *s, const struct audit_row *r, const uint8_t link
 	v[FIELD_SEQUENCE] = value_int((int64_t)r->sequence);
 	v[FIELD_TIME] = value_int(r->time_us);
 	for (int i = 0; i < AUDIT_COLUMNS; i++)
-		v[FIELD_COLUMNS + i] = value_text(r->col[i].s);
+		v[FIELD_COLUMNS + i] = value_span(r->col[i].s, r->col[i].len);
 	v[FIELD_KEY_VERSION] = value_int(r->key_version);
 	v[FIELD_CHAIN] = value_blob(link, DIGEST_LEN);
 	return store_run(s, ST_ROW_ADD, v, FIELD_CHAIN + 1, e);

@@ -111,6 +111,26 @@ static size_t utf8_len(const char *text, const char *end)
 	return n;
 }
 
+/* What stands for itself in a string: ASCII but for controls, the quote and the backslash. */
+static const bool is_plain[256] = {
+	[0x20 ... '"' - 1] = true,
+	['"' + 1 ... '\\' - 1] = true,
+	['\\' + 1 ... 0x7f] = true,
+};
+
+/* As much of that as there is, moved to *out. */
+static void scan_plain(struct scan *s, char **out)
+{
+	char *from = s->p;
+
+	while (s->p < s->end && is_plain[(unsigned char)*s->p])
+		s->p++;
+	size_t n = (size_t)(s->p - from);
+	if (*out != from)
+		memmove(*out, from, n);
+	*out += n;
+}
+
 /* A string, p behind its first quote. What it means is never longer than how it is written. */
 static bool scan_text(struct scan *s, struct scan_token *t)
 {
@@ -118,30 +138,27 @@ static bool scan_text(struct scan *s, struct scan_token *t)
 
 	t->kind = SCAN_TEXT;
 	t->s = out;
-	while (s->p < s->end) {
-		unsigned char c = (unsigned char)*s->p;
-		if (c == '"') {
+	for (;;) {
+		scan_plain(s, &out);
+		if (s->p == s->end)
+			return false;
+		if (*s->p == '"') {
 			s->p++;
 			*out = '\0';
 			return true;
 		}
-		if (c == '\\') {
+		if (*s->p == '\\') {
 			s->p++;
 			if (!unescape(s, &out))
 				return false;
-		} else if (c < 0x80) {
-			if (c < 0x20)
-				return false;
-			*out++ = *s->p++;
 		} else {
-			size_t n = utf8_len(s->p, s->end);
+			size_t n = utf8_len(s->p, s->end); /* of a control character: none */
 			if (n == 0)
 				return false;
 			while (n--)
 				*out++ = *s->p++;
 		}
 	}
-	return false;
 }
 
 static bool scan_integer(struct scan *s, struct scan_token *t)

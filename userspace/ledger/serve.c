@@ -33,7 +33,8 @@ struct server {
 	struct answer out[OUTBOX_MAX];
 	size_t out_first, out_end;
 	struct batch batch;
-	struct msg msg;
+	struct msg msg; /* of cordond */
+	struct msg inbox[MSG_MANY];
 };
 
 static void drop_broker(struct server *s, const char *why)
@@ -144,22 +145,36 @@ static const struct msg_permit requests[] = {
 	REQUEST(L_KEEP),    REQUEST(L_KEPT),	  REQUEST(L_RETAIN),
 };
 
+/* What came together into the batch. NULL, or why the broker is not to be spoken to again. */
+static const char *take_in(struct server *s, int n, struct err *e)
+{
+	const char *gone = NULL;
+
+	for (int i = 0; i < n; i++)
+		if (gone)
+			msg_close_fds(&s->inbox[i]);
+		else if (msg_dispatch(requests, ARRAY_SIZE(requests), 1, s, &s->inbox[i], e) < 0)
+			gone = e->msg;
+	return gone;
+}
+
 /* Everything that is there now, at most a batch. False: nothing was there, or nobody is. */
 static bool receive_batch(struct server *s)
 {
 	const char *gone = NULL;
+	bool is_drained = false;
 	struct err e;
 
-	while (s->broker >= 0 && !gone && !batch_is_full(&s->batch)) {
-		int rc = msg_recv(s->broker, &s->msg, &e);
-		if (rc == -EAGAIN)
+	while (s->broker >= 0 && !gone && !is_drained && !batch_is_full(&s->batch)) {
+		unsigned max = batch_room(&s->batch);
+		int n = msg_recv_many(s->broker, s->inbox, max, &e);
+		if (n == -EAGAIN)
 			break;
-		if (rc > 0)
-			rc = msg_dispatch(requests, ARRAY_SIZE(requests), 1, s, &s->msg, &e);
+		if (n > 0)
+			gone = take_in(s, n, &e);
 		else
-			gone = rc < 0 ? e.msg : "it closed";
-		if (rc < 0 && !gone)
-			gone = e.msg; /* a message that is not allowed: not spoken to again */
+			gone = n < 0 ? e.msg : "it closed";
+		is_drained = n < (int)max;
 	}
 	bool any = s->batch.n > 0;
 	run_batch(s);

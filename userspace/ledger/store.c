@@ -85,7 +85,12 @@ struct value value_int(int64_t n)
 
 struct value value_text(const char *s)
 {
-	return s ? (struct value){ VALUE_TEXT, (int64_t)strlen(s), s } : (struct value){ 0 };
+	return value_span(s, s ? strlen(s) : 0);
+}
+
+struct value value_span(const char *s, size_t len)
+{
+	return s ? (struct value){ VALUE_TEXT, (int64_t)len, s } : (struct value){ 0 };
 }
 
 struct value value_blob(const void *p, size_t len)

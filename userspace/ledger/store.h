@@ -73,6 +73,7 @@ struct value {
 
 struct value value_int(int64_t n);
 struct value value_text(const char *s); /* NULL: null */
+struct value value_span(const char *s, size_t len); /* the same, its length known */
 struct value value_blob(const void *p, size_t len);
 
 /* Beside the working directory: the files SQLite uses; made by root, given to the ledger. */

@@ -68,23 +68,47 @@ static void take_control(struct msghdr *mh, struct msg *m)
 	}
 }
 
+/* Where one packet goes, and what the kernel says of it. */
+struct slot {
+	struct msg_header h;
+	struct iovec iov[2];
+	union control control;
+};
+
+static void prepare(struct slot *s, struct msg *m, struct msghdr *mh)
+{
+	s->iov[0] = (struct iovec){ &s->h, sizeof(s->h) };
+	s->iov[1] = (struct iovec){ m->body, sizeof(m->body) };
+	*mh = (struct msghdr){
+		.msg_iov = s->iov,
+		.msg_iovlen = 2,
+		.msg_control = s->control.buf,
+		.msg_controllen = sizeof(s->control.buf),
+	};
+	m->nfds = 0;
+}
+
+/* A packet of @n bytes came. False: malformed; then it keeps no descriptor. */
+static bool accept_packet(const struct slot *s, struct msghdr *mh, size_t n, struct msg *m)
+{
+	take_control(mh, m);
+	if (n < sizeof(s->h) || (mh->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+	    s->h.version != MSG_VERSION || s->h.len != n - sizeof(s->h)) {
+		msg_close_fds(m);
+		return false;
+	}
+	m->type = s->h.type;
+	m->len = s->h.len;
+	return true;
+}
+
 int msg_recv(int fd, struct msg *m, struct err *e)
 {
-	struct msg_header h;
-	struct iovec iov[2] = {
-		{ .iov_base = &h, .iov_len = sizeof(h) },
-		{ .iov_base = m->body, .iov_len = sizeof(m->body) },
-	};
-	union control control;
-	struct msghdr mh = {
-		.msg_iov = iov,
-		.msg_iovlen = 2,
-		.msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf),
-	};
+	struct slot s;
+	struct msghdr mh;
 	ssize_t n;
 
-	m->nfds = 0;
+	prepare(&s, m, &mh);
 	do {
 		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
@@ -92,19 +116,38 @@ int msg_recv(int fd, struct msg *m, struct err *e)
 		return 0;
 	if (n < 0)
 		return err_set(e, errno, "receive: %s", strerror(errno));
-	take_control(&mh, m);
-	if (n == 0) {
-		msg_close_fds(m);
-		return 0;
-	}
-	if (n < (ssize_t)sizeof(h) || (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-	    h.version != MSG_VERSION || h.len != (size_t)n - sizeof(h)) {
-		msg_close_fds(m);
-		return err_set(e, EPROTO, "malformed message of %zd bytes", n);
-	}
-	m->type = h.type;
-	m->len = h.len;
+	if (!accept_packet(&s, &mh, (size_t)n, m))
+		return n == 0 ? 0 : err_set(e, EPROTO, "malformed message of %zd bytes", n);
 	return 1;
+}
+
+int msg_recv_many(int fd, struct msg *m, unsigned max, struct err *e)
+{
+	struct slot s[MSG_MANY];
+	struct mmsghdr mh[MSG_MANY];
+	int n, taken;
+
+	if (max > MSG_MANY)
+		max = MSG_MANY;
+	for (unsigned i = 0; i < max; i++)
+		prepare(&s[i], &m[i], &mh[i].msg_hdr);
+	do {
+		n = recvmmsg(fd, mh, max, MSG_CMSG_CLOEXEC | MSG_DONTWAIT, NULL);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == ECONNRESET)
+		return 0;
+	if (n < 0)
+		return err_set(e, errno, "receive: %s", strerror(errno));
+	taken = n;
+	for (int i = n - 1; i >= 0; i--) {
+		if (!accept_packet(&s[i], &mh[i].msg_hdr, mh[i].msg_len, &m[i]))
+			m[i].type = MSG_MALFORMED;
+		if (mh[i].msg_len == 0)
+			taken = i; /* gone: so says every slot from here on */
+	}
+	for (int i = taken; i < n; i++)
+		msg_close_fds(&m[i]);
+	return taken;
 }
 
 void msg_close_fds(struct msg *m)
@@ -129,7 +172,8 @@ int msg_dispatch(const struct msg_permit *table, size_t n, uint32_t state, void 
 	while (p < table + n && p->type != m->type)
 		p++;
 	if (p == table + n)
-		rc = err_set(e, EPROTO, "unknown message type %u", m->type);
+		rc = m->type == MSG_MALFORMED ? err_set(e, EPROTO, "malformed message") :
+						err_set(e, EPROTO, "unknown message type %u", m->type);
 	else if (!(p->states & state))
 		rc = err_set(e, EPROTO, "message type %u out of state", m->type);
 	else if (m->len < p->len_min || m->len > p->len_max)

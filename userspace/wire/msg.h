@@ -19,6 +19,8 @@ enum {
 	MSG_VERSION = 1,
 	MSG_BODY_MAX = 60 * 1024, /* SEQPACKET itself stops near 200 KB */
 	MSG_FDS_MAX = 8,
+	MSG_MANY = 32,	   /* received at a time, at most */
+	MSG_MALFORMED = 0, /* a type that no table lists */
 };
 
 struct msg_header {
@@ -49,6 +51,14 @@ int msg_send(int fd, uint16_t type, const void *body, size_t len, const int *fds
  * spoken to again.
  */
 int msg_recv(int fd, struct msg *m, struct err *e);
+
+/*
+ * Receives what is there now, up to @max (at most MSG_MANY) messages, and never
+ * waits. Their number; 0: the peer is gone; -EAGAIN: none there. Fewer than were
+ * asked for: there were no more. A malformed packet comes as MSG_MALFORMED, which
+ * msg_dispatch() refuses; what comes behind it is not to be looked at.
+ */
+int msg_recv_many(int fd, struct msg *m, unsigned max, struct err *e);
 
 void msg_close_fds(struct msg *m);
 
