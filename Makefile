@@ -17,7 +17,7 @@ LIBEXECDIR  ?= $(PREFIX)/libexec/cordon
 T           ?=
 
 # --- The map: the rooms, what each may include, what each program links
-ROOMS := base wire json digest confine config policy session receipt artifact audit skill files \
+ROOMS := base wipe wire json digest confine config policy session receipt artifact audit skill files \
 	supervisor broker worker launcher gateway ledger verify statement image cli skills
 uses_wire       := base
 uses_json       := base
@@ -30,10 +30,10 @@ uses_receipt    := digest json base
 uses_artifact   := digest json base
 uses_audit      := digest json base
 uses_supervisor := config policy confine wire digest base
-uses_broker     := session receipt artifact config policy confine wire json digest base
+uses_broker     := session receipt artifact config policy confine wire json digest base wipe
 uses_worker     := config policy confine wire digest base
 uses_launcher   := policy base
-uses_gateway    := config policy confine wire json digest base
+uses_gateway    := config policy confine wire json digest base wipe
 uses_ledger     := audit config policy confine wire json digest base
 uses_verify     := audit confine json digest base
 uses_image      := config policy wire digest json base

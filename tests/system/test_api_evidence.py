@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import dsse  # noqa: E402
 import images  # noqa: E402
 from cordon import BUILD, Plane, contains, equal, eventually, main, test  # noqa: E402
+from memory import memory  # noqa: E402
 
 _plane = None
 
@@ -166,23 +167,6 @@ def readiness_is_refused_to_a_handshake_with_another_end():
 
 
 # --- Memory (S4, S6)
-
-def memory(pid):
-    """Every readable byte of a process's own memory."""
-    found = []
-    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as mem:
-        for line in maps:
-            fields = line.split()
-            start, end = (int(x, 16) for x in fields[0].split("-"))
-            if "rw" not in fields[1] or fields[-1].startswith("[v"):
-                continue
-            try:
-                mem.seek(start)
-                found.append(mem.read(end - start))
-            except OSError:
-                pass
-    return b"".join(found)
-
 
 @test
 def a_command_is_not_in_the_brokers_memory_once_it_is_over():

@@ -137,6 +137,8 @@ def a_nonce_stays_used_across_a_restart():
         p.down()
         p.up()
         equal(execute(p, job, argv=["true"], voucher=voucher)[1]["reason"], "voucher_replayed")
+        equal(execute(p, job, argv=["true"], voucher=issuer.issue(job, ["true"]))[1]["exitCode"], 0,
+              "positive control: another one is as good as before")
 
 
 @test

@@ -116,6 +116,8 @@ def links_and_special_files_do_not_go_in():
         equal(artifact("put", "--run-id", "links", d + "/link").status, 125)
         equal(artifact("list", "--run-id", "links", "--json").json["artifacts"], [],
               "nothing went in")
+        equal(artifact("put", "--run-id", "links", d + "/t").status, 0,
+              "positive control: without them the same tree goes in")
 
 
 @test
@@ -130,6 +132,9 @@ def links_and_special_files_do_not_come_out():
             equal(done.status, 125, make)
             contains(done.error, "staging_failed")
             equal(os.listdir(d), [], "nothing is left behind")
+        equal(p.json("rm t/l", "--run-id", "out0")["exitCode"], 0)
+        equal(artifact("get", "--run-id", "out0", "t", d + "/to").status, 0)
+        equal(tree(d + "/to"), {"a": b"x\n"}, "positive control: without the link it comes out")
 
 
 @test

@@ -364,6 +364,33 @@ def retention_cuts_a_prefix_that_verification_names_and_consumers_hold():
 
 
 @test
+def a_full_table_of_nonces_refuses_new_ones_and_forgets_none():
+    most = 65536
+    later = int(time.time() * 1000) + 3600000
+    with Ledger() as l:
+        assert l.ask(L_NONCE, {"nonce": "mine", "expMs": later})["state"] == "new"
+        l.stop()
+        db = sqlite3.connect(l.db)
+        db.executemany("INSERT INTO nonces VALUES(?, ?)",
+                       ((n.to_bytes(32, "big"), later) for n in range(most - 2)))
+        db.commit()
+        db.close()
+        l.start()
+        assert l.ask(L_NONCE, {"nonce": "last", "expMs": later})["state"] == "new"  # the control
+        assert l.ask(L_NONCE, {"nonce": "more", "expMs": later})["state"] == "capacity"
+        assert l.ask(L_NONCE, {"nonce": "mine", "expMs": later})["state"] != "new"
+        l.stop()
+        db = sqlite3.connect(l.db)
+        assert db.execute("SELECT count(*) FROM nonces").fetchone() == (most,)
+        db.execute("UPDATE nonces SET untilMs = 1000 WHERE digest = ?", ((0).to_bytes(32, "big"),))
+        db.commit()
+        db.close()
+        l.start()
+        assert l.ask(L_NONCE, {"nonce": "more", "expMs": later})["state"] == "new"  # one had expired
+        assert l.ask(L_NONCE, {"nonce": "mine", "expMs": later})["state"] != "new"
+
+
+@test
 def nonces_runs_and_kept_things_survive():
     with Ledger() as l:
         later = int(time.time() * 1000) + 60000

@@ -179,6 +179,7 @@ def an_older_database_alone_is_found_and_so_is_its_going_on():
         shutil.copy(l.db, l.db + ".old")
         l.start()
         fill(l, 10, 10)
+        expect(l, "ok")
         l.stop()
         shutil.copy(l.db + ".old", l.db)
         for suffix in ("-wal", "-shm"):

@@ -157,6 +157,7 @@ static void every_truncation_and_addition_is_refused(void **state)
 	static const char *const tails[] = { "=", "==", "A", "\n", " ", "\r\n", "-" };
 	struct session s;
 
+	assert_int_equal(open_at(*state, GOLDEN, IAT), REASON_NONE); /* the control */
 	for (size_t n = 0; n < sizeof(GOLDEN) - 1; n++)
 		assert_int_equal(carrier_open(*state, GOLDEN, n, IAT, &s, NULL),
 				 n <= last_dot ? REASON_CARRIER_MALFORMED :

@@ -180,21 +180,24 @@ static enum egress_verdict decide(const struct conn *c, const struct request *r,
 	return egress_decide(&f);
 }
 
-/* A whole head is in @buf; @rest bytes came behind it. */
-static void on_head(struct conn *c, const char *buf, size_t len, size_t rest)
+/* A whole head is in @buf, which is wiped: it holds the credential. @rest bytes came behind it. */
+static void on_head(struct conn *c, char *buf, size_t len, size_t rest)
 {
 	struct head h;
 	struct request r = { 0 };
 	bool is_sound = head_parse_request(buf, len, &h) && request_read(&h, &r);
 	enum egress_verdict v = decide(c, &r, is_sound);
 
+	bool is_ready = v == EGRESS_ALLOW && (r.is_connect || exchange_prepare(c, &h, &r));
+
 	explicit_bzero(r.token, sizeof(r.token));
+	explicit_bzero(buf, len); /* nothing points into it any more */
 	if (v != EGRESS_ALLOW) {
 		conn_refuse(c, v, r.has_target ? &r.target : NULL);
 		return;
 	}
 	c->is_connect = r.is_connect;
-	if (!r.is_connect && !exchange_prepare(c, &h, &r)) {
+	if (!is_ready) {
 		conn_close(c, true);
 		return;
 	}
@@ -220,6 +223,7 @@ static bool try_head(struct conn *c, char *buf, size_t len, size_t *scanned)
 		on_head(c, buf, *scanned, len - *scanned);
 		return true;
 	default:
+		explicit_bzero(buf, len);
 		conn_refuse(c, EGRESS_BAD_REQUEST, NULL);
 		return true;
 	}
@@ -286,15 +290,13 @@ static void step_head(struct conn *c)
 			if (try_head(c, buf, (size_t)n, &scanned))
 				return;
 			c->in_scanned = scanned;
-			if (append_in(c, buf, (size_t)n))
-				continue;
-		} else if (append_in(c, buf, (size_t)n)) {
-			if (try_kept_head(c))
-				return;
-			continue;
 		}
-		conn_close(c, true);
-		return;
+		bool is_kept = append_in(c, buf, (size_t)n), is_first = c->in_len == (uint32_t)n;
+		explicit_bzero(buf, (size_t)n); /* it may hold a credential, and others read here next */
+		if (!is_kept)
+			conn_close(c, true);
+		if (!is_kept || (!is_first && try_kept_head(c)))
+			return;
 	}
 }
 

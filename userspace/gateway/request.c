@@ -23,6 +23,13 @@ static bool span_prefix(struct span s, const char *text, struct span *ret_rest)
 	return true;
 }
 
+/* For what held a credential: kept by the compiler, though nobody reads it again. */
+static void forget(void *p, size_t n)
+{
+	memset(p, 0, n);
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
 /* Basic, the user name a token's shape. Anything else is no credential. */
 static void read_credential(const struct head *h, struct request *ret)
 {
@@ -38,14 +45,13 @@ static void read_credential(const struct head *h, struct request *ret)
 	while (text.len && text.at[0] == ' ')
 		text.at++, text.len--;
 	n = base64_decode(text.at, text.len, plain, sizeof(plain));
-	if (n <= 0)
-		return;
-	colon = memchr(plain, ':', (size_t)n);
-	if (!colon || !egress_token_valid((const char *)plain, (size_t)(colon - plain)))
-		return;
-	memcpy(ret->token, plain, (size_t)(colon - plain));
-	ret->token[colon - plain] = '\0';
-	ret->has_credential = true;
+	colon = n > 0 ? memchr(plain, ':', (size_t)n) : NULL;
+	if (colon && egress_token_valid((const char *)plain, (size_t)(colon - plain))) {
+		memcpy(ret->token, plain, (size_t)(colon - plain));
+		ret->token[colon - plain] = '\0';
+		ret->has_credential = true;
+	}
+	forget(plain, sizeof(plain));
 }
 
 /* http://AUTHORITY[/PATH][?QUERY]; no other scheme, no fragment. */

@@ -80,13 +80,14 @@ static bool same_token(const char a[G_TOKEN_MAX], const char b[G_TOKEN_MAX])
 bool rooms_know_token(const struct rooms *rs, const char *token)
 {
 	char padded[G_TOKEN_MAX] = { 0 };
+	bool is_known = false;
 
 	strncpy(padded, token, sizeof(padded) - 1);
 	for (int i = 0; i < ROOM_BUCKETS; i++)
 		for (const struct room *r = rs->buckets[i]; r; r = r->next)
-			if (r->is_registered && same_token(r->token, padded))
-				return true;
-	return false;
+			is_known |= r->is_registered && same_token(r->token, padded);
+	explicit_bzero(padded, sizeof(padded));
+	return is_known;
 }
 
 static int read_hosts(struct egress_policy *p, uint32_t nhosts, const char *text, size_t len,
@@ -167,7 +168,9 @@ const struct egress_policy *room_policy(const struct room *r, const char *token)
 	char padded[G_TOKEN_MAX] = { 0 };
 
 	memcpy(padded, token, strnlen(token, sizeof(padded) - 1));
-	return r->is_registered && same_token(r->token, padded) ? r->policy : NULL;
+	bool is_same = r->is_registered && same_token(r->token, padded);
+	explicit_bzero(padded, sizeof(padded));
+	return is_same ? r->policy : NULL;
 }
 
 static uint32_t hash_target(const struct target *t, enum egress_verdict v)

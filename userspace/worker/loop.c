@@ -286,9 +286,8 @@ static uint32_t argv_size(int fd)
 	return (uint32_t)st.st_size;
 }
 
-static int on_run(void *ctx, struct msg *m, struct err *e)
+static int start_command(struct loop *l, struct msg *m, struct err *e)
 {
-	struct loop *l = ctx;
 	const struct w_run *run = (const void *)m->body;
 	struct slot *s = find(l, run->slot);
 	bool has_view = run->flags & RUN_HAS_SKILLS;
@@ -316,6 +315,14 @@ static int on_run(void *ctx, struct msg *m, struct err *e)
 	snprintf(s->fail.text, sizeof(s->fail.text), "%s", e->msg);
 	slot_kill(s);
 	return 0;
+}
+
+static int on_run(void *ctx, struct msg *m, struct err *e)
+{
+	int rc = start_command(ctx, m, e);
+
+	explicit_bzero(m->body, sizeof(struct w_run)); /* the proxy's URL holds the job's token */
+	return rc;
 }
 
 static int on_kill(void *ctx, struct msg *m, struct err *e)

@@ -316,7 +316,9 @@ int slot_run(struct slot *s, struct workspaces *w, const struct w_run *run, int 
 	memcpy(r.proxy, run->proxy, sizeof(r.proxy));
 	const int fds[] = { argv_fd, ws, s->command_fds[0], s->command_fds[1], s->command_fds[2],
 			    view_fd };
-	if (tell(s->sock, &r, sizeof(r), fds, view_fd >= 0 ? 6 : 5, &why) < 0)
+	int rc = tell(s->sock, &r, sizeof(r), fds, view_fd >= 0 ? 6 : 5, &why);
+	explicit_bzero(r.proxy, sizeof(r.proxy));
+	if (rc < 0)
 		return err_set(e, REASON_WORKER_ERROR, "%s", why.msg);
 	fault_hit("run.sent");
 	slot_close_pipes(s);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the broker frees is zeroed first, whichever library held it: bodies,
- * carriers, command lines and keys pass through jansson, libmicrohttpd and
- * libcrypto, and none of them wipes what it lets go (S4, S6). This file stands
- * before the C library's own free() and realloc() and says nothing of stacks.
+ * What a program frees is zeroed first, whichever library held it: bodies,
+ * carriers, command lines, keys and proxy credentials pass through jansson,
+ * libmicrohttpd, libcrypto and the gateway's heads, and none of them wipes what
+ * it lets go (S4, S6). Linked by the programs that such things pass through, it
+ * stands before the C library's own free() and realloc(); of stacks, static
+ * buffers and what is never freed it says nothing.
  */
 #include <malloc.h>
 #include <stdlib.h>
