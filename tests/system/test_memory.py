@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import Plane, equal, eventually, main, test  # noqa: E402
+from cordon import CORDON, Plane, equal, eventually, main, test  # noqa: E402
 from memory import memory  # noqa: E402
 
 RESOLVER = "192.0.2.53"  # nobody: nothing here has to be resolved
@@ -118,6 +118,21 @@ def no_daemon_leaves_a_core_or_is_open_to_its_own_user():
             finally:
                 plain.kill()
                 plain.wait()
+
+
+@test
+def a_client_that_was_given_a_carrier_leaves_no_core():
+    def owner(pid):
+        return os.stat("/proc/%d/environ" % pid).st_uid
+
+    for argv, uid in ((["sleep", "100"], 65534), ([CORDON, "job", "open", "--carrier", "-"], 0)):
+        child = subprocess.Popen(argv, user=65534, group=65534, stdin=subprocess.PIPE)
+        try:  # (it waits for the carrier)
+            eventually(lambda: owner(child.pid) == uid, "%s: 0 is nobody's to look at or dump" % argv[0])
+            assert child.poll() is None
+        finally:
+            child.kill()
+            child.communicate()
 
 
 if __name__ == "__main__":
