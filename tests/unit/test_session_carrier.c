@@ -4,6 +4,7 @@
  * (tests/lib/carrier.py; the first vector was made with Node), every kind of
  * change with its exact failure.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -511,6 +512,42 @@ static void what_is_sealed_here_opens_at_a_peer(void **state)
 	assert_int_equal(pclose(answers), 0);
 }
 
+/* On a stack of its own, read when it is dead. */
+static void *open_refused(void *secrets)
+{
+	volatile char beyond[16384]; /* of what the thread's own end calls */
+	char text[] = GOLDEN;
+	struct session s;
+
+	beyond[0] = beyond[sizeof(beyond) - 1] = 0;
+	text[strlen(text) - 1] ^= 1;
+	return (void *)(uintptr_t)carrier_open(secrets, text, strlen(text), IAT, &s, NULL);
+}
+
+/* S6: refusing a guess makes the MAC that would have been right; neither form of it is left. */
+static void a_refused_guess_leaves_no_mac_behind(void **state)
+{
+	enum { SIZE = 1 << 20 };
+	autofree char *stack = aligned_alloc(4096, SIZE);
+	const char *golden = strrchr(GOLDEN, '.') + 1;
+	uint8_t mac[DIGEST_LEN];
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *rc;
+
+	assert_int_equal(base64url_decode(golden, strlen(golden), mac, sizeof(mac)), DIGEST_LEN);
+	memset(stack, 0, SIZE);
+	assert_int_equal(pthread_attr_init(&attr), 0);
+	assert_int_equal(pthread_attr_setstack(&attr, stack, SIZE), 0);
+	assert_int_equal(pthread_create(&thread, &attr, open_refused, *state), 0);
+	assert_int_equal(pthread_join(thread, &rc), 0);
+	pthread_attr_destroy(&attr);
+	assert_int_equal((uintptr_t)rc, REASON_CARRIER_BAD_SIGNATURE);
+	assert_non_null(memmem(stack, SIZE, golden, 42)); /* the guess: we look where it was */
+	assert_null(memmem(stack, SIZE, golden, 43));
+	assert_null(memmem(stack, SIZE, mac, sizeof(mac)));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
@@ -530,6 +567,7 @@ int main(void)
 		T(the_longest_and_most_escaped_session_fits),
 		T(what_a_peer_seals_opens_here_byte_for_byte),
 		T(what_is_sealed_here_opens_at_a_peer),
+		T(a_refused_guess_leaves_no_mac_behind),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

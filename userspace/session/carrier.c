@@ -26,6 +26,7 @@ static void mac_text(const struct secret *key, const char *signed_text, size_t l
 
 	digest_hmac_sha256(key->key, key->len, signed_text, len, mac);
 	base64url_encode(mac, sizeof(mac), ret);
+	digest_wipe(mac, sizeof(mac)); /* with its text it would be a carrier, lying on the stack */
 }
 
 enum reason carrier_seal(const struct secret_set *secrets, const struct session *s, uint64_t now_ms,
@@ -84,6 +85,7 @@ static bool mac_matches(const struct secret_set *secrets, const char *text, size
 		mac_text(key, text, end, want);
 		matches |= digest_equal(mac, want, MAC_TEXT_LEN);
 	}
+	digest_wipe(want, sizeof(want));
 	return matches;
 }
 
