@@ -84,6 +84,18 @@ def a_wrong_configuration_is_refused_with_its_line():
 
 
 @test
+def who_ignores_its_children_is_told_how_it_ended_all_the_same():
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    with Plane(up=False) as p:
+        for conf, status in (("colour = red\n", 1), ("", 0)):
+            p.configure(conf=conf)
+            done = p.cordon("up", preexec_fn=ignore)
+            equal((done.status, "up, but" in done.error), (status, False), "%r: %r" % (conf, done))
+
+
+@test
 def an_image_that_is_not_there_is_named():
     with Plane(up=False, image=None) as p:
         refuses(p, "no base image is pinned", "cordon image build")

@@ -10,6 +10,7 @@
  * because `cordon run` is on the path of every command.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "--version") == 0)
 		return puts("cordon " VERSION) < 0;
+	signal(SIGCHLD, SIG_DFL); /* ignored by who started us, it would take our children's ends */
 	json_start();
 	int status = dispatch(verbs, "", &in);
 	if (fflush(stdout) != 0 && status == 0)

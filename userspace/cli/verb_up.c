@@ -49,7 +49,7 @@ static int become_cordond(const struct invocation *in, bool is_foreground)
 
 static int start(const struct invocation *in)
 {
-	int status;
+	int status = -1; /* not the status of an exit */
 	pid_t pid = fork();
 
 	if (pid == 0)
