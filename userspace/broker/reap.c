@@ -93,7 +93,7 @@ void reap_on_worker(struct broker *b)
 	}
 }
 
-/* --- Jobs in the ledger */
+/* --- Jobs in the ledger, which has been told before the caller is */
 
 void job_keep(struct broker *b, struct job *j)
 {
@@ -108,6 +108,7 @@ void job_keep(struct broker *b, struct job *j)
 					 NULL;
 
 	j->is_kept = body && ledger_send(&b->ledger, L_KEEP, body, LETTER_KEPT, NULL, NULL) != 0;
+	ledger_flush(&b->ledger);
 }
 
 static void job_forget(struct broker *b, struct job *j)
@@ -118,6 +119,7 @@ static void job_forget(struct broker *b, struct job *j)
 
 	if (body)
 		ledger_send(&b->ledger, L_KEEP, body, LETTER_KEPT, NULL, NULL);
+	ledger_flush(&b->ledger);
 	j->is_kept = false;
 }
 
