@@ -23,6 +23,7 @@
 
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/scope.h"
 #include "policy/reason.h"
 #include "proto/launcher.h"
@@ -352,6 +353,10 @@ static bool reap(struct slot *s)
 		return true;
 	if (waitid(P_PIDFD, (id_t)s->pidfd, &si, WEXITED | WNOHANG) == 0 && si.si_pid == 0)
 		return false;
+	/* Nobody below can signal it: it has run into something (a sanitizer's trap, say). */
+	if (si.si_pid && si.si_code != CLD_EXITED && si.si_status != SIGKILL)
+		log_error("launcher", "id=%llu killed by signal %d", (unsigned long long)s->id,
+			  si.si_status);
 	s->is_reaped = true;
 	return true;
 }
