@@ -209,12 +209,13 @@ images: all
 check: lint static all images $(PROBES) $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(FUZZ:%=$(O)/fuzz/bin/%)
 	@FUZZ_SEED=1 tests/fuzz/run.sh $(O) 3 $(FUZZ)
 	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(sort $(wildcard tests/system/test_*)) vmtests/run.py $(T)
-# The whole suite once over a sanitizer build (not the guests): its planes' logs are searched for
-# reports. Leaks are looked for where no confinement forbids it (confine/confine.c).
+# The whole suite once over a sanitizer build (not the guests, the proofs and the fuzzers): a report
+# of anything a test starts fails it (tests/lib/reports.py). Leaks are looked for where no confinement
+# forbids it (confine/confine.c): the unit tests, the command line, the image builder.
 check-san:
 	@mkdir -p $(O)/san && cp -aln $(O)/images $(O)/san/ && \
 		$(MAKE) --no-print-directory SAN=address,undefined O=$(O)/san san
-san: all $(PROBES) $(UNIT:%=$(O)/unit/%)
+san: images $(PROBES) $(UNIT:%=$(O)/unit/%)
 	@TEST_TIMEOUT_SCALE=4 $(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%) $(sort $(wildcard tests/system/test_*)) $(T)
 unit: $(UNIT:%=$(O)/unit/%)
 	@$(PYTHON) tests/run.py --build $(O) $(UNIT:%=$(O)/unit/%)

@@ -12,7 +12,8 @@ keeper of its own, a child subreaper, so that whatever it started and lost is
 found again: ended when the time is up, and a failure when the test
 itself has ended. Failed: a test line that is not ok, a plan that does not
 match, an exit status that does not fit, a program that ran no test, anything on the
-host that carries the name of an instance the test made, a file in its TMPDIR. Skips that
+host that carries the name of an instance the test made, a file in its TMPDIR, a
+report of a sanitizer from anything the test started. Skips that
 tests/expected-skips does not name fail when CI=true. The last line is
 `N passed, N failed, N skipped`; DIR/tests-ran.txt lists what passed (for the
 check of CLAIMS.md, which --claims runs at the end). Stock library only.
@@ -23,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(HERE, "lib"))
 import leftovers  # noqa: E402
+import reports  # noqa: E402
 TIMEOUT_S, GRACE_S, LEFTOVER_S, SHOWN_LINES = 300, 10, 5, 150
 SKIPPED_STATUS = 77
 NOTES_WITHIN = 1500              # characters at the head of a source
@@ -179,12 +181,14 @@ class Test:
             return []
 
     def begin(self, env, scratch):
-        self.out, self.err, self.result, self.instances, self.tmp = (
-            os.path.join(scratch, x) for x in ("out", "err", "result", "instances", "tmp"))
+        self.out, self.err, self.result, self.instances, self.tmp, self.reports = (
+            os.path.join(scratch, x) for x in ("out", "err", "result", "instances", "tmp", "reports"))
         os.chmod(scratch, 0o711)  # what the tests make there is for daemons of other ids too
-        os.mkdir(self.tmp)
-        os.chmod(self.tmp, 0o1777)
-        env = dict(env, TMPDIR=self.tmp, CORDON_INSTANCES=self.instances)
+        for folder in (self.tmp, self.reports):
+            os.mkdir(folder)
+            os.chmod(folder, 0o1777)
+        env = dict(env, TMPDIR=self.tmp, CORDON_INSTANCES=self.instances, CORDON_REPORTS=self.reports,
+                   ASAN_OPTIONS=env.get("ASAN_OPTIONS", "") + ":log_path=" + os.path.join(self.reports, "asan"))
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.keeper = os.fork()
             if self.keeper == 0:
@@ -206,8 +210,19 @@ class Test:
         with open(self.err, errors="replace") as f:
             self.errors = f.read().splitlines()
         self.judge(r, self.read_tap())
+        self.look_for_reports()
         if not r["timed_out"] and not r.get("stopped"):
             self.look_for_leftovers()
+
+    def look_for_reports(self):
+        """A sanitizer's, of whatever the test started (tests/lib/reports.py)."""
+        said = reports.lines_of("\n".join(self.errors))
+        for name in sorted(os.listdir(self.reports)):
+            with open(os.path.join(self.reports, name), errors="replace") as f:
+                text = f.read()
+            said += reports.lines_of(text) or [name]
+            self.errors += text.splitlines()
+        self.problems += ["reported: " + line.strip() for line in dict.fromkeys(said)]
 
     def look_for_leftovers(self):
         """The kernel takes some away a moment after their last user: patience, then a failure."""

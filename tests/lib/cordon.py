@@ -8,6 +8,7 @@ looked at is what a user of the host could look at.
 """
 import contextlib
 import fcntl
+import functools
 import hashlib
 import http.client
 import json
@@ -23,6 +24,7 @@ import time
 import traceback
 
 import leftovers
+import reports
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("CORDON_BUILD", os.path.join(TOP, "build")))
@@ -30,6 +32,18 @@ BIN = os.path.join(BUILD, "bin")
 CORDON = os.path.join(BIN, "cordon")
 STORE = os.path.join(BUILD, "images")
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))  # patience: of a sanitizer build, say
+
+
+def memory_bound(kib):
+    """@kib, the bound on memory of the ordinary build; of a sanitizer build what stands for it:
+    red zones and a shadow go with every byte, and 8 MiB of the freed are kept (confine/confine.c)."""
+    return 3 * kib + 16 * 1024 if _sanitized() else kib
+
+
+@functools.cache
+def _sanitized():
+    with open(CORDON, "rb") as f:
+        return b"__asan_init" in f.read()
 
 
 # --- TAP
@@ -67,7 +81,9 @@ def main():
             sys.stdout.flush()
             continue
         print("ok %d - %s" % (number, name), flush=True)
-    for line in _reports + [line for plane in _live for line in plane.reports()]:
+    for plane in _live:
+        reports.look(plane.log)
+    for line in reports.found:
         failed += 1
         print("# " + line)
     sys.exit(1 if failed else 0)
@@ -124,13 +140,13 @@ def run(argv, data=None, env=None, timeout=120, cwd=None, **more):
     done = subprocess.run(argv, input=data, env=env, timeout=timeout * SCALE, cwd=cwd,
                           stdin=subprocess.DEVNULL if data is None else None,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+    reports.look(done.stderr.decode(errors="replace"))
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
 
 # --- Planes
 
 _live = []
-_reports = []  # what a sanitizer wrote into the log of a plane: an error, whatever the tests say
 
 
 def _on_signal(number, _frame):
@@ -265,13 +281,8 @@ class Plane:
             self.cordon("down", timeout=60)
         self._kill_left()
         self._remove_cgroups()
-        _reports.extend(self.reports())
+        reports.look(self.log)
         shutil.rmtree(self.root, ignore_errors=True)
-
-    def reports(self):
-        """What a sanitizer wrote into the log."""
-        return [line for line in self.log.splitlines()
-                if "Sanitizer" in line or "runtime error:" in line]
 
     # --- Speaking to it
 

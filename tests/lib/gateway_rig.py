@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import internet
+import reports
 
 BUILD = os.environ.get("CORDON_BUILD", "build")
 SUPERVISOR_FD = 3
@@ -74,6 +75,7 @@ class Gateway:
         self.keys = {"gateway.resolver": resolver}
         self.keys.update({k.replace("__", "."): v for k, v in keys.items()})
         self.log = tempfile.TemporaryFile()
+        self.pid = 0
         self.requests = 0
         self.slots = 0
         if start:
@@ -138,6 +140,7 @@ class Gateway:
     def __exit__(self, *_):
         if self.pid:
             self.kill()
+        reports.look(self.logged())
 
     def rss(self):
         with open("/proc/%d/status" % self.pid) as f:

@@ -17,6 +17,8 @@ import struct
 import tempfile
 import time
 
+import reports
+
 BUILD = os.environ.get("CORDON_BUILD", "build")
 SUPERVISOR_FD = 3
 S_START, S_READY, S_PEER, S_RELOAD, S_RELOADED, S_STOP, S_FATAL = range(1, 8)
@@ -238,6 +240,7 @@ class Ledger:
     def close(self):
         if self.pid:
             self.kill()
+        reports.look_at(self.log)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def __enter__(self):

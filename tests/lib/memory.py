@@ -11,6 +11,8 @@ def memory(pid):
             start, end = (int(x, 16) for x in fields[0].split("-"))
             if "rw" not in fields[1] or fields[-1].startswith("[v"):
                 continue
+            if end - start >= 1 << 27:  # a sanitizer's shadow: no byte of the program's own is in it
+                continue
             try:
                 mem.seek(start)
                 found.append(mem.read(end - start))

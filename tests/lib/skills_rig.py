@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 
+import reports
 from cordon import BIN
 
 SKILLS = os.path.join(BIN, "cordon-skills")
@@ -300,6 +301,7 @@ class Skills:
         for fd in ("fuse", "state"):
             with contextlib.suppress(Exception):
                 os.close(getattr(self, fd))
+        reports.look_at(self.log_path)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def __exit__(self, *_):

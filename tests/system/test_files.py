@@ -343,7 +343,8 @@ def a_directory_swapped_for_a_link_gives_nothing_away():
         seen = set()
         try:
             end = time.monotonic() + 6
-            while time.monotonic() < end:
+            # The control too: a slow build has few tries, and most of them meet the link.
+            while time.monotonic() < end or "harmless" not in seen and time.monotonic() < end + 60:
                 got = x.cordon("file", "read", x.p("work/flip/key"))
                 seen.add(got.text)
                 x.cordon("file", "write", x.p("work/flip/new"), data=b"w")

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from cordon import CORDON, Plane, contains, equal, eventually, main, test
+from cordon import CORDON, Plane, contains, equal, eventually, main, memory_bound, test
 from hostile import Box, cmdline, probe
 
 MIB = 1 << 20
@@ -205,11 +205,11 @@ def floods_end_and_nobody_swells():
         if total < MIB:
             time.sleep(0.05)
     equal((child.wait(20), total), (125, 64 * MIB))
-    if client > 16 * MIB:
+    if client > memory_bound(16 << 10) << 10:
         raise AssertionError("the client grew to %d KiB" % (client >> 10))
     after = rss_peak(broker), rss_peak(worker)
     for who, a, b in zip(("broker", "worker"), before, after):
-        if b - a > 12 * MIB:
+        if b - a > memory_bound(12 << 10) << 10:
             raise AssertionError("the %s grew from %d to %d KiB" % (who, a >> 10, b >> 10))
     equal(plane.pid("broker"), broker, "the broker is the same")
 

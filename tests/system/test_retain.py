@@ -15,7 +15,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import SCALE, Plane, contains, equal, eventually, main, test  # noqa: E402
+from cordon import Plane, contains, equal, eventually, main, memory_bound, test  # noqa: E402
 
 CANARY = b"sk-canary-0123456789"
 MASK = b"[redacted]"
@@ -333,8 +333,7 @@ def hangs(which):
                 equal((done.status, len(done.out)), (0, 7500000))
                 most = max(most, rss(pid))
             unharmed(p)
-            if SCALE <= 1:  # a sanitizer keeps what was freed
-                assert most - before < (64 + 32) << 20, (before, most)
+            assert most - before < memory_bound((64 + 32) << 10) << 10, (before, most)
             settled(p, 0, 32)  # by their time limit, or for want of room
             assert stuck.connections > 0
             if which == "hook":

@@ -32,7 +32,7 @@ def program(name, text):
 
 def run(*programs, ci="", runner=os.path.join(TOP, "tests", "run.py")):
     done = subprocess.run([sys.executable, runner, "--build", os.path.join(HOME, "build"), *programs],
-                          capture_output=True, text=True, env=dict(os.environ, CI=ci))
+                          capture_output=True, text=True, env=dict(os.environ, CI=ci, TEST_TIMEOUT_SCALE="1"))
     last = done.stdout.splitlines()[-1] if done.stdout else ""
     m = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", last)
     assert m, (done.stdout, done.stderr)

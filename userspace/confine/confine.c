@@ -16,6 +16,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #include "base/scope.h"
 
@@ -88,11 +91,15 @@ static int set_limits(const struct confinement *c, uint32_t *missing, struct err
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* LeakSanitizer stops its process with ptrace, which no confined program is let do. */
+/*
+ * LeakSanitizer stops its process with ptrace, which no confined program is let do. What is freed
+ * is overwritten, as wipe/free.c does where it can, and not kept in any amount.
+ */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-	return "detect_leaks=0";
+	return "detect_leaks=0:max_free_fill_size=2147483647:quarantine_size_mb=8:"
+	       "thread_local_quarantine_size_kb=256:allocator_release_to_os_interval_ms=100";
 }
 #endif
 
@@ -100,6 +107,9 @@ int confine_early(const struct confinement *c, struct err *e)
 {
 	uint32_t missing = 0;
 
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_set_report_path("stderr"); /* whatever file the environment named */
+#endif
 	umask(077);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_set(e, errno, "no_new_privs: %s", strerror(errno));
