@@ -57,7 +57,8 @@ def answer(p, ask):
 
 def check(p, what, state, missing, answers):
     """One row of the table."""
-    eventually(lambda: health(p)["state"] == state, "%s: health says %s" % (what, state), 20)
+    eventually(lambda: health(p)["state"] == state and bool(health(p)["missing"]) == bool(missing),
+               "%s: health says %s" % (what, state), 20)
     told = p.cordon("health", "--json")
     equal((told.status, told.json["state"]), (0 if state == "ready" else 1, state), what)
     if missing:
@@ -84,7 +85,7 @@ def the_matrix_of_a_plane_whose_daemons_die():
                 ("worker", "unavailable", "no worker", NOBODY),
                 ("ledger", "ready", "no ledger: rows are spooled", READY),
                 ("gateway", "ready", "no gateway", dict(READY, allowlist="egress_unavailable")),
-                ("skills", "ready", "", dict(READY, skill="worker_unavailable")))),
+                ("skills", "ready", "no skills server", dict(READY, skill="worker_unavailable")))),
             ("required", (
                 ("worker", "unavailable", "no worker", NOBODY),
                 ("ledger", "unavailable", "no ledger", dict.fromkeys(READY, "audit_unavailable"))))):

@@ -98,7 +98,7 @@ static void on_refused(struct skills_call *call, enum reason why, const char *te
 static void on_lost(struct skills_call *call)
 {
 	refuse(CONTAINER_OF(call, struct staging, call), REASON_STAGING_FAILED,
-	       "the skills server was restarted");
+	       "the skills server was restarted, or does not answer");
 }
 
 static const struct skills_events staging_events = {
@@ -220,7 +220,7 @@ static void on_question_refused(struct skills_call *call, enum reason why, const
 
 static void on_question_lost(struct skills_call *call)
 {
-	on_question_refused(call, REASON_STAGING_FAILED, "the skills server was restarted");
+	on_question_refused(call, REASON_STAGING_FAILED, "the skills server was restarted, or does not answer");
 }
 
 /* What skills have put into words is the answer as it is. */

@@ -41,7 +41,7 @@ static const char *what_is_missing(const struct broker *b)
 	if (!worker_is_up(&b->worker))
 		return "no worker";
 	if (b->config.audit == AUDIT_REQUIRED && !ledger_is_up(&b->ledger))
-		return "no ledger";
+		return b->ledger.is_silent ? "the ledger does not answer" : "no ledger";
 	return NULL;
 }
 
@@ -68,9 +68,17 @@ static json_t *missing_of(const struct broker *b)
 	if (list && what)
 		json_array_append_new(list, json_string(what));
 	if (list && !ledger_is_up(&b->ledger) && b->config.audit != AUDIT_REQUIRED)
-		json_array_append_new(list, json_string("no ledger: rows are spooled"));
+		json_array_append_new(list, json_string(b->ledger.is_silent ?
+								"the ledger does not answer: rows wait" :
+								"no ledger: rows are spooled"));
 	if (b->config.gateway && !gateway_is_up(&b->gateway))
 		json_array_append_new(list, json_string("no gateway: only tier none runs"));
+	if (!skills_are_up(&b->skills) || b->skills.ping.req)
+		json_array_append_new(
+			list, json_string(b->skills.fd < 0 || !b->skills.is_ready ?
+						  "no skills server: commands with skills are refused" :
+						  "the skills server does not answer: commands with "
+						  "skills are refused"));
 	if (b->config.run_probe[0] && (b->health.question || b->health.run_probe))
 		json_array_append_new(
 			list, json_string("no liveness probe: commands of runs are refused"));
@@ -180,10 +188,10 @@ static void answer_all(struct broker *b)
 
 /* --- The handshake */
 
-/* Both halves are over: the command and, where there is one to ask, the liveness probe. */
+/* All of it is over: the command, skills' answer and, where there is one, the liveness probe's. */
 static void landed(struct broker *b)
 {
-	if (b->health.is_flying || b->health.question)
+	if (b->health.is_flying || b->health.question || b->skills.ping.req)
 		return;
 	loop_timer_clear(&b->loop, &b->health.patience);
 	answer_all(b);
@@ -269,6 +277,11 @@ static enum reason probe_request(struct health *h, struct exec_request *r)
 	return why;
 }
 
+void health_skills_pinged(struct broker *b)
+{
+	landed(b);
+}
+
 static void on_run_probe(void *ctx, const struct liveness_record *r, const char *trouble)
 {
 	struct broker *b = ctx;
@@ -300,6 +313,7 @@ static void fly(struct broker *b)
 
 	b->health.is_flying = true;
 	ask_run_probe(b);
+	skills_ping(&b->skills);
 	b->health.probe_ms = b->config.max.timeout_ms < HEALTH_PROBE_MS ? b->config.max.timeout_ms :
 									  HEALTH_PROBE_MS;
 	if ((why = probe_session(b, &s)) != REASON_NONE) {
@@ -349,7 +363,7 @@ void health_answer(struct broker *b, struct exchange *x)
 	x->owner = w;
 	x->on_gone = on_waiter_gone;
 	bool is_known = is_fresh(&b->health) && !b->health.is_flying;
-	if (what_is_missing(b) || (is_known && !b->health.question)) {
+	if (what_is_missing(b) || (is_known && !b->health.question && !b->skills.ping.req)) {
 		answer(w);
 		return;
 	}

@@ -45,4 +45,7 @@ void health_answer(struct broker *b, struct exchange *x);
 /* Something changed (a worker came or went): what was known is no longer so. */
 void health_changed(struct broker *b);
 
+/* Skills have answered a ping, or do not. */
+void health_skills_pinged(struct broker *b);
+
 #endif

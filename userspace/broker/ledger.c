@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "digest/digest.h"
@@ -25,7 +26,7 @@ struct letter {
 	ledger_answer fn;
 	void *ctx;
 	uint16_t type;
-	bool is_kept, is_sent;
+	bool is_kept, is_sent, is_failed;
 	uint32_t len;
 	struct ledger_head head; /* the body of the message begins here */
 	char json[];
@@ -47,7 +48,7 @@ int ledger_init(struct ledger_link *l, struct loop *loop, struct msg *buf, struc
 
 bool ledger_is_up(const struct ledger_link *l)
 {
-	return l->fd >= 0 && l->is_ready && !l->is_broken;
+	return l->fd >= 0 && l->is_ready && !l->is_broken && !l->is_silent;
 }
 
 bool ledger_is_idle(const struct ledger_link *l)
@@ -90,30 +91,40 @@ static void end(struct ledger_link *l, struct letter *t, enum ledger_msg how, co
 	free(t);
 }
 
+/* Tells those who wait for the marked ones; what is kept stays. Any callback may change the list. */
+static void fail_marked(struct ledger_link *l)
+{
+	for (struct letter *t = l->head; t;) {
+		if (!t->is_failed) {
+			t = t->next;
+			continue;
+		}
+		ledger_answer fn = t->fn;
+		void *ctx = t->ctx;
+		t->is_failed = false;
+		l->nawaited -= fn != NULL;
+		t->fn = NULL;
+		if (!t->is_kept) {
+			take_out(l, t);
+			free(t);
+			l->failures++;
+		}
+		if (fn)
+			fn(ctx, L_ERROR, NULL);
+		t = l->head;
+	}
+}
+
 /* Letters nobody keeps end with the ledger they were sent to. */
 static void end_unkept(struct ledger_link *l)
 {
-	struct letter *failed = NULL;
-
-	for (struct letter *t = l->head, *next; t; t = next) {
-		next = t->next;
+	for (struct letter *t = l->head; t; t = t->next) {
 		t->is_sent = false;
-		if (t->is_kept)
-			continue;
-		take_out(l, t);
-		t->next = failed;
-		failed = t;
+		t->is_failed = !t->is_kept;
 	}
 	l->nsent = 0;
 	l->unsent = l->head;
-	while (failed) {
-		struct letter *t = failed;
-		failed = t->next;
-		l->failures++;
-		if (t->fn)
-			t->fn(t->ctx, L_ERROR, NULL);
-		free(t);
-	}
+	fail_marked(l);
 }
 
 static void collect(struct ledger_link *l);
@@ -126,7 +137,8 @@ static void lose(struct ledger_link *l)
 	loop_timer_clear(l->loop, &l->collect);
 	close(l->fd);
 	l->fd = -1;
-	l->is_ready = false;
+	l->is_ready = l->is_silent = false;
+	l->heard_ms = clock_monotonic_ms(); /* the next one has its time */
 	end_unkept(l);
 }
 
@@ -145,8 +157,9 @@ static void on_collect_time(struct timer *t)
  */
 static void watch_for(struct ledger_link *l)
 {
-	bool is_awaited = l->nawaited || l->is_hurried || l->nsent > LEDGER_SENT_MAX / 2;
-	bool has_more = l->unsent && l->nsent < LEDGER_SENT_MAX;
+	bool is_awaited = l->nawaited || l->is_hurried || l->is_silent ||
+			  l->nsent > LEDGER_SENT_MAX / 2;
+	bool has_more = ledger_is_up(l) && l->unsent && l->nsent < LEDGER_SENT_MAX;
 
 	loop_change(l->loop, &l->watch,
 		    (is_awaited || !l->is_ready ? EPOLLIN : 0) | (has_more ? EPOLLOUT : 0));
@@ -180,6 +193,53 @@ void ledger_flush(struct ledger_link *l)
 	}
 	if (l->fd >= 0)
 		watch_for(l);
+}
+
+/* --- Patience */
+
+/* A verification takes as long as it takes; meanwhile the ledger answers others. */
+static bool waits_for_the_slow_alone(const struct ledger_link *l)
+{
+	for (const struct letter *t = l->head; t; t = t->next)
+		if (t->type != L_VERIFY)
+			return false;
+	return true;
+}
+
+static void on_patience(struct timer *timer)
+{
+	struct ledger_link *l = CONTAINER_OF(timer, struct ledger_link, patience);
+	uint64_t quiet_ms = clock_monotonic_ms() - l->heard_ms;
+
+	if (l->nwaiting == 0)
+		return;
+	if (quiet_ms < LEDGER_PATIENCE_MS) {
+		loop_timer_set(l->loop, timer, LEDGER_PATIENCE_MS - quiet_ms, on_patience);
+		return;
+	}
+	if (ledger_is_up(l) && waits_for_the_slow_alone(l)) {
+		auto_json json_t *ping = json_object();
+		if (ping && ledger_send(l, L_HEALTH, ping, 0, NULL, NULL))
+			return; /* which has armed this again */
+	}
+	if (l->fd >= 0 && !l->is_silent)
+		log_error("ledger_silent", "waiting=%zu quiet_ms=%llu", l->nwaiting,
+			  (unsigned long long)quiet_ms);
+	l->is_silent = l->fd >= 0;
+	for (struct letter *t = l->head; t; t = t->next)
+		t->is_failed = t->fn || !t->is_kept;
+	fail_marked(l);
+}
+
+static void heard(struct ledger_link *l)
+{
+	l->heard_ms = clock_monotonic_ms();
+	if (!l->is_silent)
+		return;
+	l->is_silent = false;
+	log_info("ledger", "heard again waiting=%zu", l->nwaiting);
+	if (l->on_heard)
+		l->on_heard(l);
 }
 
 /* Room for one more: the oldest row that nobody waits for makes way. */
@@ -218,6 +278,10 @@ uint64_t ledger_send(struct ledger_link *l, enum ledger_msg type, const json_t *
 	t->head.req = ++l->last_req;
 	memcpy(t->json, text, len);
 	uint64_t req = t->head.req;
+	if (l->nwaiting == 0)
+		l->heard_ms = clock_monotonic_ms();
+	if (!l->patience.is_set)
+		loop_timer_set(l->loop, &l->patience, LEDGER_PATIENCE_MS, on_patience);
 	append(l, t); /* ledger_flush() sends it, after the answers that can leave */
 	return req;
 }
@@ -306,6 +370,8 @@ static bool take_one(struct ledger_link *l)
 
 	if (rc == -EAGAIN)
 		return false;
+	if (rc > 0)
+		heard(l);
 	if (rc > 0 && msg_dispatch(permits, ARRAY_SIZE(permits),
 				   l->is_ready ? STATE_READY : STATE_NEW, l, l->buf, &e) < 0)
 		rc = -EPROTO;
@@ -342,6 +408,6 @@ int ledger_connect(struct ledger_link *l, int fd, struct err *e)
 		return -e->code;
 	}
 	l->fd = fd;
-	l->is_ready = l->is_broken = false;
+	l->is_ready = l->is_broken = l->is_silent = false;
 	return 0;
 }

@@ -7,7 +7,9 @@
  * answered; those that must not be lost (rows, kept things) are sent again to a
  * ledger that was restarted, the others fail at once when it goes (A6: writing
  * never disturbs a tool loop). Bounded: beyond LEDGER_WAITING_MAX the oldest
- * row nobody waits for is dropped and counted.
+ * row nobody waits for is dropped and counted. So is the wait: a ledger from
+ * which nothing was heard for LEDGER_PATIENCE_MS while letters wait is as good
+ * as none until it is heard again.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,11 +25,12 @@ enum {
 	LEDGER_WAITING_MAX = 8192,
 	LEDGER_SENT_MAX = 64, /* unanswered at once: what the socket holds */
 	LEDGER_COLLECT_MS = 100, /* how long an answer may lie that nobody waits for */
+	LEDGER_PATIENCE_MS = 5000,
 };
 
 /*
  * Called once per letter: @type is L_OK, L_RESULT or L_ERROR (also: the ledger
- * went away). @result is borrowed: L_RESULT's, what an L_ERROR of the ledger
+ * went away, or is silent; a kept letter goes its way all the same). @result is borrowed: L_RESULT's, what an L_ERROR of the ledger
  * says, else NULL.
  */
 typedef void (*ledger_answer)(void *ctx, enum ledger_msg type, const json_t *result);
@@ -39,9 +42,11 @@ struct ledger_link {
 	struct watch watch;
 	struct msg *buf;
 	int fd; /* -1: no ledger */
-	bool is_ready, is_broken;
+	bool is_ready, is_broken, is_silent;
 	bool is_hurried; /* every answer is read as it comes */
 	struct timer collect;
+	uint64_t heard_ms; /* or asked the first thing after all was answered */
+	struct timer patience;
 	char broker_id[33];
 	uint64_t last_req;
 	struct letter *head, *tail; /* all that is not answered, in order */
@@ -50,6 +55,7 @@ struct ledger_link {
 	size_t nawaited; /* of the waiting: somebody is called */
 	uint64_t lost, failures, resent;
 	void (*on_ready)(struct ledger_link *l, const json_t *ready);
+	void (*on_heard)(struct ledger_link *l); /* it was silent, and is no longer */
 };
 
 int ledger_init(struct ledger_link *l, struct loop *loop, struct msg *buf, struct err *e);

@@ -73,6 +73,19 @@ static void on_ledger_ready(struct ledger_link *l, const json_t *ready)
 	jobs_restore(b);
 }
 
+static void on_skills_pinged(struct skills_link *k)
+{
+	health_skills_pinged(CONTAINER_OF(k, struct broker, skills));
+}
+
+static void on_ledger_heard(struct ledger_link *l)
+{
+	struct broker *b = CONTAINER_OF(l, struct broker, ledger);
+
+	jobs_restore(b);
+	health_changed(b);
+}
+
 static int connect_peer(struct broker *b, enum supervisor_fd kind, int fd, struct err *e)
 {
 	if (kind == SFD_WORKER)
@@ -294,6 +307,8 @@ int life_open(struct broker *b, struct err *e)
 	    skills_init(&b->skills, &b->loop, b->buf, e) < 0)
 		return -e->code;
 	b->ledger.on_ready = on_ledger_ready;
+	b->ledger.on_heard = on_ledger_heard;
+	b->skills.on_pinged = on_skills_pinged;
 	if (ledger >= 0 && ledger_connect(&b->ledger, ledger, e) < 0)
 		return -e->code;
 	if (skills >= 0 && skills_connect(&b->skills, skills, e) < 0)

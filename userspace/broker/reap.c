@@ -155,7 +155,9 @@ static void restore_one(struct broker *b, const char *id, const json_t *value)
 	}
 	struct session_claim claim = { k.org_id, k.user_id, k.surface,
 				       json_string_value(k.run_id) };
-	if (jobs_find(&b->jobs, id, k.uid) || session_mint(&claim, 0, &s, NULL) != REASON_NONE ||
+	if (jobs_find(&b->jobs, id, k.uid))
+		return; /* asked for a second time */
+	if (session_mint(&claim, 0, &s, NULL) != REASON_NONE ||
 	    jobs_open(&b->jobs, &s, k.uid, id, &j) != REASON_NONE) {
 		log_error("restore", "job=%s error=\"not restored\"", id);
 		return;
@@ -181,6 +183,8 @@ static void on_kept(void *ctx, enum ledger_msg type, const json_t *result)
 
 	if (type != L_RESULT) {
 		log_error("restore", "error=\"the ledger does not answer\"");
+		if (!result)
+			return; /* asked again when there is one that does */
 	} else {
 		json_array_foreach(json_object_get(result, "items"), i, item)
 			restore_one(b, json_string_value(json_object_get(item, "key")),

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "digest/digest.h"
@@ -33,7 +34,18 @@ int skills_init(struct skills_link *k, struct loop *l, struct msg *buf, struct e
 
 bool skills_are_up(const struct skills_link *k)
 {
-	return k->fd >= 0 && k->is_ready && !k->is_broken;
+	return k->fd >= 0 && k->is_ready && !k->is_broken && !k->is_silent;
+}
+
+static void lose_calls(struct skills_link *k)
+{
+	while (k->calls) {
+		struct skills_call *c = k->calls;
+		k->calls = c->next;
+		c->req = 0;
+		c->next = NULL;
+		c->events->lost(c);
+	}
 }
 
 static void lose(struct skills_link *k)
@@ -43,14 +55,8 @@ static void lose(struct skills_link *k)
 	loop_unwatch(k->loop, &k->watch);
 	close(k->fd);
 	k->fd = -1;
-	k->is_ready = false;
-	while (k->calls) {
-		struct skills_call *c = k->calls;
-		k->calls = c->next;
-		c->req = 0;
-		c->next = NULL;
-		c->events->lost(c);
-	}
+	k->is_ready = k->is_silent = false;
+	lose_calls(k);
 }
 
 /* --- Calls */
@@ -69,7 +75,8 @@ void skills_forget(struct skills_link *k, struct skills_call *c)
 static int send_message(struct skills_link *k, uint16_t type, const void *body, size_t len, int fd)
 {
 	struct err e = { 0 };
-	int rc = skills_are_up(k) ? msg_send(k->fd, type, body, len, &fd, fd >= 0, &e) : -ENOTCONN;
+	bool is_there = k->fd >= 0 && k->is_ready && !k->is_broken; /* silence is no reason */
+	int rc = is_there ? msg_send(k->fd, type, body, len, &fd, fd >= 0, &e) : -ENOTCONN;
 
 	if (rc < 0 && rc != -ENOTCONN) {
 		log_error("skills_send", "message=%u error=\"%s\"", type, e.msg);
@@ -80,11 +87,45 @@ static int send_message(struct skills_link *k, uint16_t type, const void *body, 
 	return rc;
 }
 
+static void on_patience(struct timer *t)
+{
+	struct skills_link *k = CONTAINER_OF(t, struct skills_link, patience);
+	uint64_t quiet_ms = clock_monotonic_ms() - k->heard_ms;
+	uint64_t until_ms = k->ping.req ? 2 * SKILLS_PATIENCE_MS : SKILLS_PATIENCE_MS;
+
+	if (!k->calls)
+		return;
+	if (quiet_ms < until_ms) {
+		loop_timer_set(k->loop, t, until_ms - quiet_ms, on_patience);
+	} else if (!k->ping.req) {
+		loop_timer_set(k->loop, t, SKILLS_PATIENCE_MS, on_patience);
+		skills_ping(k);
+	} else {
+		log_error("skills_silent", "quiet_ms=%llu", (unsigned long long)quiet_ms);
+		k->is_silent = true;
+		lose_calls(k);
+	}
+}
+
+static void heard(struct skills_link *k)
+{
+	k->heard_ms = clock_monotonic_ms();
+	if (k->is_silent)
+		log_info("skills", "heard again");
+	k->is_silent = false;
+}
+
 /* @body begins with the request's number. */
 static int send_call(struct skills_link *k, struct skills_call *c,
 		     const struct skills_events *events, uint16_t type, void *body, size_t len,
 		     int fd)
 {
+	if (k->is_silent)
+		return -ENOTCONN;
+	if (!k->calls)
+		k->heard_ms = clock_monotonic_ms();
+	if (!k->patience.is_set)
+		loop_timer_set(k->loop, &k->patience, SKILLS_PATIENCE_MS, on_patience);
 	c->req = ++k->last_req;
 	c->events = events;
 	c->next = k->calls;
@@ -320,6 +361,40 @@ int view_count(const struct skills_view *v, struct skills_call *c,
 	return send_call(v->link, c, events, K_VIEW_COUNT, &m, sizeof(m), -1);
 }
 
+/* --- Whether anybody is there */
+
+static void pinged(struct skills_call *c)
+{
+	struct skills_link *k = CONTAINER_OF(c, struct skills_link, ping);
+
+	if (k->on_pinged)
+		k->on_pinged(k);
+}
+
+static void on_ping_counts(struct skills_call *c, const struct k_counts *n)
+{
+	(void)n;
+	pinged(c);
+}
+
+static void on_ping_refused(struct skills_call *c, enum reason why, const char *text)
+{
+	(void)why;
+	(void)text;
+	pinged(c);
+}
+
+void skills_ping(struct skills_link *k)
+{
+	static const struct skills_events events = { .counts = on_ping_counts,
+						     .refused = on_ping_refused,
+						     .lost = pinged };
+	struct k_view_ref m = { .view = 0 }; /* nobody's: refused, which is an answer */
+
+	if (!k->ping.req && skills_are_up(k))
+		send_call(k, &k->ping, &events, K_VIEW_COUNT, &m, sizeof(m), -1);
+}
+
 /* --- Answers */
 
 static struct skills_call *take_call(struct skills_link *k, uint64_t req)
@@ -458,6 +533,8 @@ static void on_readable(struct watch *watch, uint32_t events)
 		if (rc == -EAGAIN)
 			return;
 		if (rc > 0)
+			heard(k);
+		if (rc > 0)
 			rc = msg_dispatch(permits, ARRAY_SIZE(permits),
 					  k->is_ready ? STATE_READY : STATE_NEW, k, k->buf, &e) < 0 ?
 				     -EPROTO :
@@ -481,7 +558,7 @@ int skills_connect(struct skills_link *k, int fd, struct err *e)
 		return -e->code;
 	}
 	k->fd = fd;
-	k->is_ready = k->is_broken = false;
+	k->is_ready = k->is_broken = k->is_silent = false;
 	return 0;
 }
 

@@ -38,6 +38,12 @@ struct skills_call {
 	struct skills_call *next;
 };
 
+/*
+ * Silence of so long is asked about, and of twice so long ends all calls (lost):
+ * skills are as good as gone until they are heard again.
+ */
+enum { SKILLS_PATIENCE_MS = 2500 };
+
 struct skills_link {
 	struct loop *loop;
 	struct watch watch;
@@ -45,7 +51,11 @@ struct skills_link {
 	int fd;	     /* -1: no skills */
 	int root_fd; /* of the worker's mount, -1: none */
 	uint64_t generation; /* of that mount: handles of an older one lead nowhere */
-	bool is_ready, is_broken;
+	bool is_ready, is_broken, is_silent;
+	uint64_t heard_ms; /* or asked the first thing after all was answered */
+	struct timer patience;
+	struct skills_call ping;
+	void (*on_pinged)(struct skills_link *k); /* answered, or given up */
 	uint64_t broker; /* this process, to skills */
 	uint64_t last_req;
 	struct skills_call *calls;
@@ -60,6 +70,8 @@ int skills_connect(struct skills_link *k, int fd, struct err *e);
 void skills_set_root(struct skills_link *k, int root_fd);
 
 bool skills_are_up(const struct skills_link *k);
+/* Asks for an answer, whatever it is; harmless when one is due or nobody is there. */
+void skills_ping(struct skills_link *k);
 
 /* Requests: 0, or -errno and @c is in no list. No event is told out of these calls. */
 int skills_stage(struct skills_link *k, struct skills_call *c, const struct skills_events *events,
