@@ -70,6 +70,15 @@ def rows(p):
     return p.api("GET", "/v1/audit?all=1&limit=1000")[1]["rows"]
 
 
+def commands(p):
+    """The command lines of what is in sandboxes."""
+    lines = []
+    for pid in p.sandboxed():
+        with contextlib.suppress(OSError), open("/proc/%d/cmdline" % pid) as f:
+            lines.append(f.read().replace("\0", " ").strip())
+    return lines
+
+
 def said(p, part):
     return eventually(lambda: part in " ".join(health(p)["missing"]), "health names it: " + part, 30)
 
@@ -174,9 +183,8 @@ def skills_that_are_stopped_hold_no_command_and_health_names_them():
         read = ["cat", "/skills/one/SKILL.md"]
         equal(go(p, read, skills=["one"])[0], 0, "the control")
         equal(health(p)["missing"], [])
-        running = Later(go, p, ["sh", "-c", "cat /skills/one/SKILL.md; until test -e /tmp/x; do "
-                                "sleep 1; touch /tmp/x; done"], 120, skills=["one"])
-        eventually(p.sandboxed, "one runs")
+        running = Later(go, p, ["sh", "-c", "cat /skills/one/SKILL.md; exec sleep 3.21"], 120, skills=["one"])
+        eventually(lambda: "sleep 3.21" in commands(p), "one runs, and has read")
         with stopped(p, "skills"):
             asked = [Later(go, p, read, 120, skills=["one"]), Later(p.api, "GET", "/v1/skills")]
             equal(go(p)[0], 0, "without skills")

@@ -23,7 +23,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import internet  # noqa: E402
-from cordon import Plane, equal, eventually, main, test  # noqa: E402
+from cordon import Plane, equal, eventually, main, memory_bound, test  # noqa: E402
 
 COMMANDS = int(os.environ.get("SOAK_COMMANDS", "300"))
 WARM_ROUNDS, AT_ONCE = 3, 4
@@ -170,7 +170,7 @@ def excess(before, after):
         if n > before[0].get(key, 0) + slack:
             grew[key] = (before[0].get(key, 0), n)
     for name, n in after[1].items():
-        if n > before[1].get(name, 0) + MEMORY_SLACK.get(name, 2048):
+        if n > before[1].get(name, 0) + memory_bound(MEMORY_SLACK.get(name, 2048)):
             grew[name, "KiB of its own"] = (before[1].get(name), n)
     return grew
 
