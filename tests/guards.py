@@ -122,6 +122,7 @@ class Copy:
 
     def __init__(self, build):
         self.top = tempfile.mkdtemp(prefix="cordon-guards-")
+        os.chmod(self.top, 0o711)  # a test runs its client as somebody else
         done = subprocess.run(["git", "-C", TOP, "ls-files", "-z"], stdout=subprocess.PIPE, check=True)
         for name in done.stdout.decode().split("\0"):
             if name and os.path.exists(os.path.join(TOP, name)) and not name.startswith("tests/fuzz/corpus"):
