@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -133,6 +134,29 @@ class Result:
 
     def __repr__(self):
         return "Result(%d, out=%r, err=%r)" % (self.status, self.out[-2000:], self.err[-2000:])
+
+
+class Later(threading.Thread):
+    """One call in the background; .answer() waits for it, .result is None until then."""
+
+    def __init__(self, function, *args, **more):
+        super().__init__(daemon=True)
+        self.call = lambda: function(*args, **more)
+        self.result = self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            self.result = self.call()
+        except Exception as why:  # told to whoever waits
+            self.error = why
+
+    def answer(self):
+        self.join(240 * SCALE)
+        assert not self.is_alive(), "no answer"
+        if self.error:
+            raise self.error
+        return self.result
 
 
 def run(argv, data=None, env=None, timeout=120, cwd=None, **more):

@@ -9,7 +9,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import Plane as AnyPlane, contains, equal, eventually, main, test  # noqa: E402
+from cordon import Later, Plane as AnyPlane, contains, equal, eventually, main, test  # noqa: E402
 
 
 def Plane(**keys):
@@ -43,28 +43,6 @@ def open_job(p, org="local", **more):
 
 def execute(p, job, **fields):
     return p.api("POST", "/v1/jobs/%s/commands" % job, fields)
-
-
-class Later(threading.Thread):
-    """A call in the background; .answer() waits for it."""
-
-    def __init__(self, function, *args, **more):
-        super().__init__(daemon=True)
-        self.call = lambda: function(*args, **more)
-        self.value = self.error = None
-        self.start()
-
-    def run(self):
-        try:
-            self.value = self.call()
-        except Exception as why:
-            self.error = why
-
-    def answer(self):
-        self.join()
-        if self.error:
-            raise self.error
-        return self.value
 
 
 # --- Admission

@@ -17,7 +17,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import SCALE, Plane, contains, equal, eventually, main, test  # noqa: E402
+from cordon import SCALE, Later, Plane, contains, equal, eventually, main, test  # noqa: E402
 
 HANDSHAKE = "cordon:handshake"
 MINE = {"state": "alive", "orgId": "local", "userId": "root"}
@@ -116,28 +116,6 @@ def open_job(p, run_id="r1"):
 def execute(p, job, argv, timeout=60):
     _, r = p.api("POST", "/v1/jobs/%s/commands" % job, {"argv": argv}, timeout=timeout * SCALE)
     return (r["exitCode"] if r.get("decision") == "allowed" else r["reason"]), r
-
-
-class Later:
-    """One call in a thread of its own."""
-
-    def __init__(self, function, *args, **more):
-        self.result, self.error = None, None
-        self.thread = threading.Thread(target=self.work, args=(function, args, more), daemon=True)
-        self.thread.start()
-
-    def work(self, function, args, more):
-        try:
-            self.result = function(*args, **more)
-        except Exception as why:  # told to whoever waits
-            self.error = why
-
-    def answer(self):
-        self.thread.join(120 * SCALE)
-        assert not self.thread.is_alive(), "no answer"
-        if self.error:
-            raise self.error
-        return self.result
 
 
 def health(p):

@@ -9,34 +9,11 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cordon import SCALE, Plane, contains, equal, eventually, main, test  # noqa: E402
+from cordon import SCALE, Later, Plane, contains, equal, eventually, main, test  # noqa: E402
 
 SESSION = {"orgId": "local", "userId": "root", "surface": "chat"}
-
-
-class Later:
-    """One call in a thread of its own."""
-
-    def __init__(self, function, *args, **more):
-        self.result = self.error = None
-        self.thread = threading.Thread(target=self.work, args=(function, args, more), daemon=True)
-        self.thread.start()
-
-    def work(self, function, args, more):
-        try:
-            self.result = function(*args, **more)
-        except Exception as why:  # told to whoever waits
-            self.error = why
-
-    def answer(self):
-        self.thread.join(120 * SCALE)
-        assert not self.thread.is_alive(), "no answer"
-        if self.error:
-            raise self.error
-        return self.result
 
 
 @contextlib.contextmanager

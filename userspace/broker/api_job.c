@@ -128,7 +128,7 @@ static void on_refused(struct skills_call *call, enum reason why, const char *te
 static void on_lost(struct skills_call *call)
 {
 	refuse_opening(CONTAINER_OF(call, struct opening, call), REASON_WORKER_UNAVAILABLE,
-		       "the skills server was restarted, or does not answer");
+		       skills_lost_text);
 }
 
 static const struct skills_events opening_events = {

@@ -97,8 +97,7 @@ static void on_refused(struct skills_call *call, enum reason why, const char *te
 
 static void on_lost(struct skills_call *call)
 {
-	refuse(CONTAINER_OF(call, struct staging, call), REASON_STAGING_FAILED,
-	       "the skills server was restarted, or does not answer");
+	refuse(CONTAINER_OF(call, struct staging, call), REASON_STAGING_FAILED, skills_lost_text);
 }
 
 static const struct skills_events staging_events = {
@@ -220,7 +219,7 @@ static void on_question_refused(struct skills_call *call, enum reason why, const
 
 static void on_question_lost(struct skills_call *call)
 {
-	on_question_refused(call, REASON_STAGING_FAILED, "the skills server was restarted, or does not answer");
+	on_question_refused(call, REASON_STAGING_FAILED, skills_lost_text);
 }
 
 /* What skills have put into words is the answer as it is. */

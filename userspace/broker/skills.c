@@ -32,6 +32,8 @@ int skills_init(struct skills_link *k, struct loop *l, struct msg *buf, struct e
 	return 0;
 }
 
+const char skills_lost_text[] = "the skills server was restarted, or does not answer";
+
 bool skills_are_up(const struct skills_link *k)
 {
 	return k->fd >= 0 && k->is_ready && !k->is_broken && !k->is_silent;

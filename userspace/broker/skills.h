@@ -69,6 +69,9 @@ int skills_connect(struct skills_link *k, int fd, struct err *e);
 /* A worker has mounted them anew. Takes @root_fd (-1: it has none). */
 void skills_set_root(struct skills_link *k, int root_fd);
 
+/* What is said where a call was lost. */
+extern const char skills_lost_text[];
+
 bool skills_are_up(const struct skills_link *k);
 /* Asks for an answer, whatever it is; harmless when one is due or nobody is there. */
 void skills_ping(struct skills_link *k);

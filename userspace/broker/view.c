@@ -27,7 +27,7 @@ static void on_refused(struct skills_call *call, enum reason why, const char *te
 
 static void on_lost(struct skills_call *call)
 {
-	command_refuse(of(call), REASON_WORKER_UNAVAILABLE, "the skills server was restarted, or does not answer");
+	command_refuse(of(call), REASON_WORKER_UNAVAILABLE, skills_lost_text);
 }
 
 static const struct skills_events opening = {

@@ -72,8 +72,7 @@ static int read_row(struct ledger *l, struct batch *b, struct request *r, const 
 	r->raw[len] = r->text[len] = '\0';
 	if (admit_row_message(r->text, len, &r->row, e) < 0)
 		return -e->code;
-	r->is_suppressed = r->type == L_ROW &&
-			   record_is_repetition(l, &r->row.row);
+	r->is_suppressed = r->type == L_ROW && record_is_repetition(l, &r->row.row);
 	return 0;
 }
 
