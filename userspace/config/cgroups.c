@@ -14,98 +14,25 @@
 
 #include "base/fd.h"
 #include "base/scope.h"
+#include "config/mountinfo.h"
 
-/* True when @word stands in the comma-separated @list. */
-static bool has_word(const char *list, const char *word)
+/* One line of mountinfo, modified in place. 1 when it is a cgroup mount of the whole tree that says whose. */
+static int read_mount(char *line, struct cgroup_hierarchy *h, struct err *e)
 {
-	size_t len = strlen(word);
+	struct mount_line m;
 
-	for (const char *p = list; *p;) {
-		size_t n = strcspn(p, ",");
-		if (n == len && strncmp(p, word, n) == 0)
-			return true;
-		p += n + (p[n] == ',');
-	}
-	return false;
-}
-
-/* The named ones among a v1 mount's super options; "rw" and the like are no controllers. */
-static void keep_controllers(const char *options, char *ret, size_t size)
-{
-	static const char *const known[] = { "cpu",	"cpuacct", "cpuset",  "memory",
-					     "devices", "freezer", "blkio",   "pids",
-					     "net_cls", "net_prio", "hugetlb", "perf_event",
-					     "rdma",	"misc",	   "debug" };
-
-	ret[0] = '\0';
-	for (const char *p = options; *p;) {
-		size_t n = strcspn(p, ",\n");
-		bool keep = strncmp(p, "name=", 5) == 0;
-		for (size_t i = 0; !keep && i < ARRAY_SIZE(known); i++)
-			keep = strlen(known[i]) == n && strncmp(known[i], p, n) == 0;
-		if (keep && strlen(ret) + n + 2 < size)
-			sprintf(ret + strlen(ret), "%s%.*s", ret[0] ? "," : "", (int)n, p);
-		p += n;
-		if (*p)
-			p++;
-	}
-}
-
-/* One line of mountinfo, modified in place. 1 when it is a cgroup mount of the whole tree. */
-static int read_mount(char *line, struct cgroup_hierarchy *h)
-{
-	char *save, *field[5], *p = line;
-
-	for (int i = 0; i < 5; i++, p = NULL) {
-		field[i] = strtok_r(p, " ", &save);
-		if (!field[i])
-			return 0;
-	}
-	char *dash = save ? strstr(save, "- ") : NULL;
-	if (!dash || strcmp(field[3], "/") != 0 || strlen(field[4]) >= sizeof(h->mount))
-		return 0;
-	char *type = strtok_r(dash + 2, " ", &save);
-	char *source = strtok_r(NULL, " ", &save);
-	char *options = strtok_r(NULL, " \n", &save);
-	if (!type || !source || !options)
+	if (mount_line_parse(line, &m) < 0 || strcmp(m.root, "/") != 0)
 		return 0;
 	memset(h, 0, sizeof(*h));
-	h->is_v2 = strcmp(type, "cgroup2") == 0;
-	if (!h->is_v2 && strcmp(type, "cgroup") != 0)
+	h->is_v2 = strcmp(m.type, "cgroup2") == 0;
+	if (!h->is_v2 && strcmp(m.type, "cgroup") != 0)
 		return 0;
-	strcpy(h->mount, field[4]); /* length checked above */
-	if (!h->is_v2)
-		keep_controllers(options, h->controllers, sizeof(h->controllers));
-	return 1;
-}
-
-/* True for the line "N:controllers:path" of @h in /proc/self/cgroup. */
-static bool is_line_of(const char *controllers, const struct cgroup_hierarchy *h)
-{
-	if (h->is_v2 || !*controllers)
-		return h->is_v2 && !*controllers;
-	size_t n = strcspn(h->controllers, ",");
-	char first[64];
-	snprintf(first, sizeof(first), "%.*s", (int)n, h->controllers);
-	return has_word(controllers, first);
-}
-
-static void find_own(const char *text, struct cgroup_hierarchy *h)
-{
-	strcpy(h->own, "/");
-	for (const char *p = text; *p;) {
-		size_t n = strcspn(p, "\n");
-		const char *c = memchr(p, ':', n);
-		const char *path = c ? memchr(c + 1, ':', n - (size_t)(c + 1 - p)) : NULL;
-		if (path) {
-			char controllers[128];
-			snprintf(controllers, sizeof(controllers), "%.*s", (int)(path - c - 1), c + 1);
-			if (is_line_of(controllers, h))
-				snprintf(h->own, sizeof(h->own), "%.*s", (int)(p + n - path - 1),
-					 path + 1);
-		}
-		p += n + (p[n] == '\n');
-	}
+	if (strlen(m.target) >= sizeof(h->mount))
+		return err_set(e, ENAMETOOLONG, "cgroup mount '%s'", m.target);
+	strcpy(h->mount, m.target); /* length checked above */
+	if (!h->is_v2 && cgroup_controllers(m.options, h->controllers, sizeof(h->controllers)) < 0)
+		return err_set(e, E2BIG, "too many controllers on '%s'", h->mount);
+	return h->is_v2 || h->controllers[0];
 }
 
 static bool is_delegated(const char *dir)
@@ -149,11 +76,15 @@ int cgroups_list(const char *instance, struct cgroup_hierarchy *ret, size_t max,
 		return -e->code;
 	while (getline(&line, &cap, f) >= 0) {
 		struct cgroup_hierarchy h;
-		if (!read_mount(line, &h))
+		int found = read_mount(line, &h, e);
+		if (found < 0)
+			return found;
+		if (!found)
 			continue;
 		if ((size_t)n == max)
 			return err_set(e, E2BIG, "more than %zu cgroup mounts", max);
-		find_own(own, &h);
+		if (cgroup_own_path(own, h.controllers, h.own, sizeof(h.own)) < 0)
+			return err_set(e, ENAMETOOLONG, "own cgroup below '%s'", h.mount);
 		find_base(instance, &h);
 		ret[n++] = h;
 	}
@@ -172,7 +103,7 @@ const struct cgroup_hierarchy *cgroups_v1(const struct cgroup_hierarchy *list, i
 					  const char *controller)
 {
 	for (int i = 0; i < n; i++)
-		if (!list[i].is_v2 && has_word(list[i].controllers, controller))
+		if (!list[i].is_v2 && cgroup_has_controller(list[i].controllers, controller))
 			return &list[i];
 	return NULL;
 }

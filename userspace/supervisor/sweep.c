@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/scope.h"
+#include "config/mountinfo.h"
 #include "supervisor/cgroup.h"
 
 enum { MOUNTS_ROUNDS = 256 };
@@ -27,22 +28,6 @@ static inline void close_dir(DIR **d)
 {
 	if (*d)
 		closedir(*d);
-}
-
-/* mountinfo writes blanks and backslashes as \ooo. In place. */
-static void unescape(char *s)
-{
-	char *out = s;
-
-	for (; *s; s++) {
-		if (s[0] == '\\' && strspn(s + 1, "01234567") >= 3) {
-			*out++ = (char)(((s[1] - '0') << 6) | ((s[2] - '0') << 3) | (s[3] - '0'));
-			s += 3;
-		} else {
-			*out++ = *s;
-		}
-	}
-	*out = '\0';
 }
 
 static bool is_below(const char *path, const char *dir)
@@ -64,16 +49,13 @@ static int find_mount(const struct plane *p, char *ret, size_t size)
 	int found = 0;
 
 	while (f && getline(&line, &cap, f) >= 0) {
-		char at[4096], source[256];
-		char *dash = strstr(line, " - ");
-		if (!dash || sscanf(line, "%*s %*s %*s %*s %4095s", at) != 1 ||
-		    sscanf(dash + 3, "%*s %255s", source) != 1)
+		struct mount_line m;
+		if (mount_line_parse(line, &m) < 0)
 			continue;
-		unescape(at);
-		bool named = strncmp(source, p->instance, strlen(p->instance)) == 0;
-		if (!named && !is_below(at, p->places.run))
+		bool named = strncmp(m.source, p->instance, strlen(p->instance)) == 0;
+		if (!named && !is_below(m.target, p->places.run))
 			continue;
-		snprintf(ret, size, "%s", at);
+		snprintf(ret, size, "%s", m.target);
 		found = 1;
 	}
 	return found;
