@@ -56,9 +56,9 @@ def a_forbidden_call_is_found_by_doing():
 
 @test
 def what_a_gateway_tier_needs_is_done_and_not_only_looked_for():
-    needs = ("bpf cgroup_skb", "bpf connect4", "bpf sock_create", "nftables", "sock destroy")
+    needs = ("bpf cgroup_skb", "bpf connect4", "bpf sock_create", "bpffs", "nftables", "sock destroy")
     status, probes, ok = doctor()
-    equal([probes[name]["result"] for name in needs], ["ok"] * 5)
+    equal([probes[name]["result"] for name in needs], ["ok"] * len(needs))
     contains(probes["nftables"]["found"], "drops")
     # the controls: a host without the packet filter's or the sockets' netlink
     for family, name in ((12, "nftables"), (4, "sock destroy")):

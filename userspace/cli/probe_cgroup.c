@@ -6,15 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
-#include <linux/magic.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -210,10 +209,8 @@ int probe_bpf_sock(struct err *e)
 
 int probe_bpffs(struct err *e)
 {
-	struct statfs s;
-
-	if (statfs("/sys/fs/bpf", &s) < 0 || s.f_type != BPF_FS_MAGIC)
-		return err_set(e, ENOENT, "no bpffs on /sys/fs/bpf");
-	snprintf(e->msg, sizeof(e->msg), "/sys/fs/bpf");
+	if (mount("cordon-doctor", "/tmp", "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700") < 0)
+		return err_set(e, errno, "mount: %s", strerror(errno));
+	snprintf(e->msg, sizeof(e->msg), "mounted");
 	return 0;
 }

@@ -58,7 +58,7 @@ static const struct {
 	{ "bpf connect4", OPTIONAL, probe_bpf_connect, "tier none only" },
 	{ "bpf sock_create", OPTIONAL, probe_bpf_sock, "tier none only" },
 	{ "bpf lsm", OPTIONAL, probe_bpf_lsm, "sandboxes lose a second line (guard.lsm)" },
-	{ "bpffs", OPTIONAL, probe_bpffs, "egress enforcement would end with its daemon" },
+	{ "bpffs", OPTIONAL, probe_bpffs, "tier none only" },
 	{ "nftables", OPTIONAL, probe_nft, "tier none only" },
 	{ "sock destroy", OPTIONAL, probe_sock_destroy,
 	  "a byte ceiling the kernel holds ends connections by their timeout" },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a former life of the instance left outside cgroups: mounts, BPF pins,
- * loop devices. Mounts made in a daemon's own namespace went with it.
+ * What a former life of the instance left outside cgroups: mounts and
+ * loop devices. Mounts made in a daemon's own namespace went with it, and so
+ * did the BPF pins: they are in a bpffs of cordond's own (ground.c).
  */
 #include "supervisor/sweep.h"
 
@@ -72,39 +73,6 @@ static int sweep_mounts(const struct plane *p, struct err *e)
 	return 0;
 }
 
-/* Unlinks everything below @dir, then @dir: a bpffs holds only directories and pins. */
-static int remove_pins(int parent, const char *name, int depth, struct err *e)
-{
-	autoclose int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 :
-					 err_set(e, errno, "pins '%s': %s", name, strerror(errno));
-	__attribute__((cleanup(close_dir))) DIR *d = fdopendir(dup(fd));
-	if (!d || depth > 8)
-		return err_set(e, d ? ELOOP : errno, "pins '%s'", name);
-	for (struct dirent *x; (x = readdir(d));) {
-		if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0)
-			continue;
-		if (unlinkat(fd, x->d_name, 0) == 0)
-			continue;
-		if (errno != EISDIR && errno != EPERM)
-			return err_set(e, errno, "pin '%s': %s", x->d_name, strerror(errno));
-		if (remove_pins(fd, x->d_name, depth + 1, e) < 0)
-			return -e->code;
-	}
-	if (unlinkat(parent, name, AT_REMOVEDIR) < 0)
-		return err_set(e, errno, "pins '%s': %s", name, strerror(errno));
-	return 0;
-}
-
-static int sweep_pins(const struct plane *p, struct err *e)
-{
-	autoclose int bpffs = open("/sys/fs/bpf", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return bpffs < 0 ? 0 : remove_pins(bpffs, p->instance, 0, e);
-}
-
 /* Loop devices over files of this instance's state. One whose mount is gone is let go. */
 static int sweep_loops(const struct plane *p, struct err *e)
 {
@@ -129,7 +97,7 @@ static int sweep_loops(const struct plane *p, struct err *e)
 int sweep_all(const struct plane *p, struct err *e)
 {
 	static int (*const steps[])(const struct plane *, struct err *) = {
-		cgroup_sweep, sweep_mounts, sweep_pins, sweep_loops,
+		cgroup_sweep, sweep_mounts, sweep_loops,
 	};
 	int rc = 0;
 
