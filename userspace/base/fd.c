@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -147,6 +149,19 @@ int fd_is_sealed(int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	return seals >= 0 && (seals & SEALS) == SEALS;
+}
+
+int fd_dial(const char *path, int type, struct err *e)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return err_set(e, ENAMETOOLONG, "socket path too long: '%s'", path);
+	strcpy(a.sun_path, path); /* length checked above */
+	autoclose int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return err_set(e, errno, "connect '%s': %s", path, strerror(errno));
+	return take_fd(&fd);
 }
 
 int fd_mkdir_parents(const char *path, mode_t mode, struct err *e)

@@ -49,6 +49,12 @@ int fd_sealed(const char *name, const void *buf, size_t len, struct err *e);
 /* True when @fd is a memfd carrying all four content seals. */
 int fd_is_sealed(int fd);
 
+/*
+ * A connection to the socket at @path, of @type (SOCK_STREAM | SOCK_NONBLOCK
+ * ...). ENAMETOOLONG for a path no socket can have. Gives a descriptor.
+ */
+int fd_dial(const char *path, int type, struct err *e);
+
 /* mkdir -p for an absolute path; existing directories are fine. */
 int fd_mkdir_parents(const char *path, mode_t mode, struct err *e);
 

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "broker/broker.h"
@@ -178,13 +178,11 @@ static void on_event(struct watch *w, uint32_t events)
 static int dial(struct probe_question *q)
 {
 	struct broker *b = q->broker;
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	struct err e;
 
-	memcpy(a.sun_path, b->config.run_probe, strlen(b->config.run_probe)); /* keys.c knows how long */
-	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return -errno;
+	autoclose int fd = fd_dial(b->config.run_probe, SOCK_STREAM | SOCK_NONBLOCK, &e);
+	if (fd < 0)
+		return fd;
 	if (loop_watch(&b->loop, &q->watch, fd, EPOLLIN | EPOLLOUT, on_event, &e) < 0)
 		return -e.code;
 	q->fd = take_fd(&fd);

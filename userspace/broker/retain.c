@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "broker/broker.h"
@@ -200,13 +200,11 @@ static void on_event(struct watch *w, uint32_t events)
 static int dial(struct retain_copy *k, const char *path)
 {
 	struct broker *b = k->broker;
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	struct err e;
 
-	memcpy(a.sun_path, path, strlen(path)); /* the table of keys has its length */
-	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return -errno;
+	autoclose int fd = fd_dial(path, SOCK_STREAM | SOCK_NONBLOCK, &e);
+	if (fd < 0)
+		return fd;
 	if (!k->is_for_sink && !k->redacted.buf &&
 	    !parcel_begin(&k->redacted, &b->retain.bytes, (const char *)k->own.buf + FRAME_HEAD,
 			  k->own.first))

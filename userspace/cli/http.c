@@ -10,26 +10,17 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/scope.h"
 
 int http_connect(const char *socket_path, struct http *ret, struct err *e)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-
-	ret->fd = -1;
 	ret->at = ret->end = 0;
 	ret->left = -1;
-	if (strlen(socket_path) >= sizeof(a.sun_path))
-		return err_set(e, ENAMETOOLONG, "socket path too long: '%s'", socket_path);
-	strcpy(a.sun_path, socket_path); /* length checked above */
-	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_set(e, errno, "connect '%s': %s", socket_path, strerror(errno));
-	ret->fd = take_fd(&fd);
-	return 0;
+	ret->fd = fd_dial(socket_path, SOCK_STREAM, e);
+	return ret->fd < 0 ? ret->fd : 0;
 }
 
 static int send_parts(int fd, struct iovec *iov, int n, struct err *e)
