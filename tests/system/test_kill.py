@@ -8,7 +8,9 @@ after the next start and an orderly stop nothing that carries the instance's
 name is left. The steps are those of tests/lib/fault_steps.py; test_faults.py
 holds that table against the fault points in the source.
 """
+import ctypes
 import glob
+import json
 import os
 import re
 import signal
@@ -21,6 +23,7 @@ from cordon import Plane, contains, equal, eventually, main, test  # noqa: E402
 from fault_steps import KILLED  # noqa: E402
 
 MARK = "86399.%d" % os.getpid()  # an argument no other process of the host has
+WALL = 0x40000000  # __WALL of wait(2)
 BUSY = "sleep %s & setsid sleep %s & sleep %s" % (MARK, MARK, MARK)
 
 def marked():
@@ -128,8 +131,7 @@ def killed_launcher_ends_its_command_alone():
         other = plane.popen("run", "-c", "sleep 2; echo other", stdout=subprocess.PIPE)
         p = busy(plane)
         # pid 1 of the slot is the parent of the marked shell's processes.
-        inits = [pid for pid in plane.sandboxed()
-                 if "launcher" in os.readlink("/proc/%d/exe" % pid)]
+        inits = [pid for pid in plane.sandboxed() if is_launcher(pid)]
         children = {int(re.search(r"PPid:\t(\d+)", open(os.path.join(os.path.dirname(m),
                     "status")).read()).group(1)) for m in marked()}
         grandparents = {_parent(c) for c in children}
@@ -140,6 +142,100 @@ def killed_launcher_ends_its_command_alone():
         equal(p.wait(30), 125, "the command whose launcher was killed")
         equal(other.communicate(timeout=30)[0], b"other\n", "the other command")
         starts_clean(plane)
+
+
+# --- The word that a command began is lost (A3, A6): it may have run, so it was allowed
+
+def unknown_outcome(plane, user):
+    """The one row of @user, which must say so."""
+    def found():
+        asked = plane.api("GET", "/v1/audit?org=local&limit=1000")[1].get("rows", [])
+        return [r for r in asked if r["actorPrincipalId"] == user]
+    rows = eventually(found, "its row")
+    said = [(r["decision"], r["metadata"]["termination"], r["metadata"]["reason"]) for r in rows]
+    equal(said, [("allowed", "worker_error", "outcome_unknown")])
+
+
+def answer_of(client):
+    """(decision, termination, reason) of a client with --json."""
+    equal(client.wait(60), 125)
+    said = json.loads(client.stdout.read())
+    client.stdout.close()
+    return said["decision"], said["termination"], said["reason"]
+
+
+class Traced:
+    """@pids, stopped by ptrace when a child of theirs has exec'ed and before they know."""
+    SEIZE, TRACE_VFORK_DONE, VFORK_DONE = 0x4206, 0x20, 5
+
+    def __init__(self, pids):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.pids = pids
+        for pid in pids:
+            equal(self.libc.ptrace(self.SEIZE, pid, 0, self.TRACE_VFORK_DONE), 0, "seize %d" % pid)
+
+    def stopped(self):
+        """The first of them that stops there, or None."""
+        for pid in self.pids:
+            got, status = os.waitpid(pid, os.WNOHANG | WALL)
+            if got and os.WIFSTOPPED(status) and status >> 16 == self.VFORK_DONE:
+                return got
+        return None
+
+
+def untold(end):
+    """A command runs whose launcher never gets to say so; @end does something with the launcher."""
+    with Plane(up=False) as plane:
+        plane.configure(pool=1)
+        plane.up()
+        equal(plane.sh("true").status, 0)
+        inits = eventually(lambda: [p for p in plane.sandboxed() if is_launcher(p)], "a warm slot")
+        traced = Traced(inits)
+        p = plane.popen("run", "--user", "untold", "--json", "-c", BUSY, stdout=subprocess.PIPE)
+        stopped = eventually(traced.stopped, "a launcher between the exec and its word")
+        eventually(lambda: len(marked()) >= 3, "the command runs, and nobody says so")
+        end(stopped)
+        os.waitpid(stopped, WALL)  # its parent hears of it after its tracer
+        nothing_alive()
+        equal(answer_of(p), ("allowed", "worker_error", "outcome_unknown"))
+        unknown_outcome(plane, "untold")
+        starts_clean(plane)
+
+
+@test
+def a_launcher_killed_before_it_told_leaves_an_unknown_outcome():
+    untold(lambda pid: os.kill(pid, signal.SIGKILL))
+
+
+@test
+def a_launcher_stopped_before_it_told_leaves_an_unknown_outcome():
+    untold(lambda pid: None)  # the worker's patience ends it
+
+
+@test
+def a_worker_killed_before_it_told_leaves_an_unknown_outcome():
+    with Plane(up=False) as plane:
+        # A probe begins first.
+        plane.configure(fault="started.before:kill:after=2", pool=1)
+        plane.up()
+        for i in range(4):
+            p = plane.popen("run", "--user", "lost-%d" % i, "--json", "-c", "true", stdout=subprocess.PIPE)
+            if p.wait(60) == 125:
+                break
+            p.stdout.close()
+        equal(answer_of(p), ("allowed", "worker_error", "outcome_unknown"))
+        plane.wait_ready()
+        unknown_outcome(plane, "lost-%d" % i)
+        plane.down(check=False)
+        starts_clean(plane)
+
+
+def is_launcher(pid):
+    try:
+        return "launcher" in os.readlink("/proc/%d/exe" % pid)
+    except OSError:
+        return False
 
 
 def _parent(pid):

@@ -98,6 +98,8 @@ static void controllers_are_what_the_options_name(void **state)
 	}
 	assert_int_equal(cgroup_controllers("cpu,cpuacct", ret, 12), 0);
 	assert_int_equal(cgroup_controllers("cpu,cpuacct", ret, 11), -1);
+	assert_int_equal(cgroup_controllers("pids", ret, 5), 0);
+	assert_int_equal(cgroup_controllers("pids", ret, 4), -1);
 	assert_int_equal(cgroup_controllers("rw", ret, 1), 0);
 }
 

@@ -294,16 +294,17 @@ static void on_lost(struct worker_call *call)
 	struct command *c = CONTAINER_OF(call, struct command, call);
 
 	c->has_slot = false;
-	if (!c->has_started) {
-		command_refuse(c, c->phase == COMMAND_BEFORE ? REASON_WORKER_UNAVAILABLE :
-							       REASON_WORKER_ERROR,
-			       "the worker died");
+	if (c->phase == COMMAND_BEFORE) {
+		command_refuse(c, REASON_WORKER_UNAVAILABLE, "the worker died");
 		return;
 	}
 	c->text = c->text ? c->text : strdup("the worker died");
 	c->done = (struct w_done){ .termination = TERMINATION_WORKER_ERROR,
-				   .reason = REASON_WORKER_ERROR,
+				   .reason = c->has_started ? REASON_WORKER_ERROR :
+							      REASON_OUTCOME_UNKNOWN,
 				   .exit_code = -1 };
+	/* It was let run, and may have, though nobody was left to say so (A3). */
+	c->has_started = true;
 	drain(c);
 }
 

@@ -81,7 +81,7 @@ static const struct reason_row rows[REASON_COUNT] = {
 	[REASON_AUDIT_UNAVAILABLE] =
 		DENIED("audit_unavailable", 503, "the audit record cannot be written"),
 	[REASON_OUTCOME_UNKNOWN] =
-		ENDED("outcome_unknown", 125, "the plane died while the command ran"),
+		ENDED("outcome_unknown", 125, "it was let run; what became of it is not known"),
 	[REASON_WORKER_ERROR] = DENIED("worker_error", 500, "the sandbox could not be made"),
 	[REASON_WORKER_UNAVAILABLE] =
 		DENIED("worker_unavailable", 503, "no worker is there to make a sandbox"),

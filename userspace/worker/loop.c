@@ -426,7 +426,7 @@ static void on_built(struct loop *l, struct slot *s)
 	}
 }
 
-static void on_execed(struct loop *l, struct slot *s, const struct launch_reply *r)
+static void tell_started(struct loop *l, const struct slot *s)
 {
 	struct w_started started = {
 		.req = s->req,
@@ -434,13 +434,18 @@ static void on_execed(struct loop *l, struct slot *s, const struct launch_reply 
 		.workspace_bytes = s->ws.quota_bytes,
 	};
 
+	send_broker(l, W_STARTED, &started, sizeof(started), NULL, 0);
+}
+
+static void on_execed(struct loop *l, struct slot *s, const struct launch_reply *r)
+{
 	if (s->state != SLOT_STARTING)
 		return slot_kill(s);
 	s->exec_ns = clock_monotonic_ns();
 	s->deadline_ns = s->exec_ns + s->limits.timeout_ms * 1000000ull;
 	s->state = SLOT_RUNNING;
 	fault_hit("started.before");
-	send_broker(l, W_STARTED, &started, sizeof(started), NULL, 0);
+	tell_started(l, s);
 	if (r->code) {
 		/* What a shell answers: 127 not found, 126 not executable (SPEC 16). */
 		s->done.exit_code = r->code == ENOENT ? 127 : 126;
@@ -500,15 +505,12 @@ static void settle(struct loop *l, struct slot *s)
 	fault_hit("done.before");
 	const char *text = s->fail.text[0] ? s->fail.text : "the sandbox could not be made";
 
-	if (s->owes_done && s->exec_ns && !s->fail.reason) {
-		if (!s->done.wall_ns)
+	if (s->owes_done && !s->fail.reason) {
+		/* Without its exec told it was let run all the same, and may have (A3). */
+		if (!s->exec_ns)
+			tell_started(l, s);
+		else if (!s->done.wall_ns)
 			s->done.wall_ns = clock_monotonic_ns() - s->exec_ns;
-		send_broker(l, W_DONE, &s->done, sizeof(s->done), NULL, 0);
-	} else if (s->owes_done && !s->fail.reason && s->kill_termination) {
-		/* Killed before its exec was told: it was let run, and may have (A3). */
-		struct w_started started = { .req = s->req,
-					     .realtime_ns = clock_realtime_ns() };
-		send_broker(l, W_STARTED, &started, sizeof(started), NULL, 0);
 		send_broker(l, W_DONE, &s->done, sizeof(s->done), NULL, 0);
 	} else if (s->owes_done) {
 		enum reason r = s->fail.reason ? s->fail.reason : REASON_WORKER_ERROR;
@@ -531,6 +533,9 @@ static void on_deadline(struct slot *s)
 {
 	if (s->state == SLOT_RUNNING) {
 		s->kill_termination = TERMINATION_TIMEOUT;
+	} else if (s->state == SLOT_STARTING) {
+		log_error("slot", "id=%llu error=\"the launcher does not say that it began\"",
+			  (unsigned long long)s->id);
 	} else {
 		s->fail.reason = REASON_WORKER_ERROR;
 		strcpy(s->fail.text, "sandbox: the launcher does not answer");

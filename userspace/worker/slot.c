@@ -378,7 +378,7 @@ static void settle(struct slot *s)
 		d->signal = SIGKILL;
 	} else {
 		d->termination = TERMINATION_WORKER_ERROR;
-		d->reason = REASON_WORKER_ERROR;
+		d->reason = s->exec_ns ? REASON_WORKER_ERROR : REASON_OUTCOME_UNKNOWN;
 	}
 	if (d->workspace_over && s->has_ended)
 		d->termination = TERMINATION_DISK_QUOTA_EXCEEDED;
