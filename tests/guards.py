@@ -3,7 +3,7 @@
 """guards.py - takes each guard away in turn and shows which test notices.
 
     tests/guards.py --check              the table still fits the tree (make lint)
-    tests/guards.py [--build DIR] [NAME...]   all guards, or those whose name begins so
+    tests/guards.py [--build DIR] [-j N] [NAME...]   all guards, or those whose name begins so
 
 The table is tests/guards.txt: records of `key: value` lines, parted by blank
 lines.
@@ -22,7 +22,7 @@ the product has no switch for any of it. Before the first guard goes, every
 test of the table must be green in that copy. A guard nobody misses fails.
 Stock library only.
 """
-import argparse, os, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, multiprocessing, os, re, shutil, signal, subprocess, sys, tempfile, time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(TOP, "tests", "guards.txt")
@@ -142,7 +142,7 @@ class Copy:
         units = {b for t in tests if (b := built_from(t.partition(":")[0]))}
         probes = ["build/probe/" + f[:-2] for f in os.listdir(os.path.join(self.top, "tests/probe"))
                   if f.endswith(".c")]
-        done = subprocess.run(["make", "-j2", "all", *sorted(units), *probes], cwd=self.top,
+        done = subprocess.run(["make", "all", *sorted(units), *probes], cwd=self.top,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.stdout.decode(errors="replace") if done.returncode else None
 
@@ -154,7 +154,7 @@ class Copy:
             what.setdefault(path, []).append(name)
         for path, names in what.items():
             chosen.append(built_from(path) or f"{path}:{','.join(dict.fromkeys(names))}")
-        env = dict(os.environ, CORDON_BUILD=self.build, TEST_TIMEOUT_SCALE="0.5")
+        env = dict(os.environ, CORDON_BUILD=self.build, TEST_TIMEOUT_SCALE=os.environ.get("TEST_TIMEOUT_SCALE", "0.5"))
         env.pop("CI", None)
         done = subprocess.run([sys.executable, "tests/run.py", "--build", "build", *chosen],
                               cwd=self.top, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -195,36 +195,60 @@ def judge(copy, g):
     return True, "noticed by " + ", ".join(g.tests)
 
 
-def run_all(guards, build):
-    copy, failed = Copy(build), []
+def run_part(copy, guards, failed):
+    """Judges @guards in @copy; the names of the unmissed go into the queue @failed."""
+    for g in guards:
+        started = time.monotonic()
+        copy.cut(g.cuts, True)
+        good, words = judge(copy, g)
+        copy.cut(g.cuts, False)
+        if not good:
+            failed.put(g.name)
+        print(f"{'ok  ' if good else 'FAIL'} {g.name} ({' '.join(g.rules)}): {words} "
+              f"({time.monotonic() - started:.0f} s)", flush=True)
+
+
+def run_all(guards, build, jobs):
+    copies, others, failed = [Copy(build)], [], multiprocessing.SimpleQueue()
     try:
         wanted = sorted({t for g in guards for t in g.tests + [g.wants_still()] if t})
-        wrong = copy.make(wanted)
-        green, said = copy.green(wanted) if not wrong else (set(), wrong)
+        wrong = copies[0].make(wanted)
+        green, said = copies[0].green(wanted) if not wrong else (set(), wrong)
         if set(wanted) - green:
             print(tail(said))
             print("guards: not green with every guard in place: " + ", ".join(sorted(set(wanted) - green)))
             return 1
         print(f"ok   {len(wanted)} tests are green with every guard in place", flush=True)
-        for g in guards:
-            started = time.monotonic()
-            copy.cut(g.cuts, True)
-            good, words = judge(copy, g)
-            copy.cut(g.cuts, False)
-            failed += [] if good else [g.name]
-            print(f"{'ok  ' if good else 'FAIL'} {g.name} ({' '.join(g.rules)}): {words} "
-                  f"({time.monotonic() - started:.0f} s)", flush=True)
+        copies += [Copy(copies[0].build) for _ in range(1, jobs)]
+        others = [multiprocessing.Process(target=run_part, args=(copies[i], guards[i::jobs], failed))
+                  for i in range(1, jobs)]
+        for p in others:
+            p.start()
+        run_part(copies[0], guards[0::jobs], failed)
+        for p in others:
+            p.join()
+        broken = sum(p.exitcode != 0 for p in others)
     finally:
-        copy.remove()
-    print(f"{len(guards) - len(failed)} guards missed when away, {len(failed)} not"
-          + (": " + " ".join(failed) if failed else ""))
-    return 1 if failed else 0
+        for p in others:
+            p.terminate()
+            p.join()
+        for copy in copies:
+            copy.remove()
+    names = []
+    while not failed.empty():
+        names.append(failed.get())
+    print(f"{len(guards) - len(names)} guards missed when away, {len(names)} not"
+          + (": " + " ".join(sorted(names)) if names else ""))
+    if broken:
+        print(f"guards: {broken} of {jobs} parts did not come to their end")
+    return 1 if names or broken else 0
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--check", action="store_true", help="only that the table fits the tree")
     p.add_argument("--build", default=os.environ.get("CORDON_BUILD", os.path.join(TOP, "build")))
+    p.add_argument("-j", "--jobs", type=int, default=2, help="so many copies beside each other (2)")
     p.add_argument("names", nargs="*")
     args = p.parse_args()
     guards, faults = read_table()
@@ -238,7 +262,7 @@ def main():
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(130))
-    return run_all(chosen, os.path.abspath(args.build))
+    return run_all(chosen, os.path.abspath(args.build), max(1, min(args.jobs, len(chosen))))
 
 
 if __name__ == "__main__":
