@@ -198,7 +198,9 @@ static void ranges_parse_strictly(void **state)
 {
 	static const char *const bad[] = { "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/08", "10.0.0.1/8",
 					   "/8", "10/8", "::/129", "fe80::1/10", "10.0.0.0/-1",
-					   "10.0.0.0/8 ", "x/8", "10.0.0.0/8/8" };
+					   "10.0.0.0/8 ", "x/8", "10.0.0.0/8/8",
+					   "10.128.0.0/8", "2001:db8:8000::/32",
+					   "2001:db8::1/127" };
 	struct address_range r;
 
 	(void)state;
@@ -211,6 +213,10 @@ static void ranges_parse_strictly(void **state)
 	assert_true(address_parse_range("0.0.0.0/0", 9, &r));
 	assert_true(address_in_range(&out, &r));
 	assert_true(address_parse_range("2001:db8::/33", 13, &r));
+	in = address_of("2001:db8:7fff::1"), out = address_of("2001:db8:8000::1");
+	assert_true(address_in_range(&in, &r));
+	assert_false(address_in_range(&out, &r));
+	assert_false(address_parse_range("203.0.113.0/24", 13, &r) && r.bits == 24);
 	assert_true(address_parse_range("203.0.113.9", 11, &r));
 	assert_int_equal(r.bits, 32);
 }

@@ -36,6 +36,7 @@ static void names_are_base_names(void **state)
 	assert_false(command_is_allowed("python3 ls", "", "lsof\0", 5, 1));
 	assert_false(command_is_allowed("ls", "ls", "ls\0", 3, 1)); /* the block wins */
 	assert_false(command_is_allowed("ls", "", "\0", 1, 1));
+	assert_false(command_is_allowed("ls ", "", "\0", 1, 1));
 }
 
 static void command_strings_are_judged_by_their_words(void **state)
@@ -54,6 +55,11 @@ static void command_strings_are_judged_by_their_words(void **state)
 	assert_true(shell("echo", "", "(echo x)"));
 	assert_true(shell("echo", "", " ;"));
 	assert_false(shell("echo", "", "echo x; y"));
+	/* What bash takes after the string are names for it, and no string is none. */
+	assert_false(command_is_allowed("", "rm", "bash\0-c\0rm x\0_", 15, 4));
+	assert_false(command_is_allowed("echo", "", "bash\0-c", 8, 2));
+	assert_true(command_is_allowed("bash", "", "bash\0-c", 8, 2));
+	assert_true(command_is_allowed("", "rm", "echo\0-c\0rm x", 13, 3));
 }
 
 int main(void)

@@ -49,6 +49,24 @@ static void bytes_that_are_no_text_are_cut_where_they_are(void **state)
 				 cases[i].len);
 }
 
+/* The first and the last lead byte of each length, whole and one byte short. */
+static void every_lead_byte_asks_for_its_length(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+	} whole[] = {
+		{ "\xc2\x80", 2 },	     { "\xdf\xbf", 2 },	  { "\xe0\xa0\x80", 3 },
+		{ "\xef\xbf\xbf", 3 },     { "\xf0\x90\x80\x80", 4 }, { "\xf4\x8f\xbf\xbf", 4 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+		for (size_t len = 1; len <= whole[i].len; len++)
+			assert_int_equal(cut_utf8((const uint8_t *)whole[i].bytes, len),
+					 len == whole[i].len ? len : 0);
+}
+
 static void random_bytes_lose_at_most_a_beginning(void **state)
 {
 	uint8_t buf[16];
@@ -71,6 +89,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_cut_ends_on_a_boundary),
 		cmocka_unit_test(bytes_that_are_no_text_are_cut_where_they_are),
+		cmocka_unit_test(every_lead_byte_asks_for_its_length),
 		cmocka_unit_test(random_bytes_lose_at_most_a_beginning),
 	};
 

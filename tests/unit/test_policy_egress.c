@@ -84,6 +84,7 @@ static void the_maximum_clamps_every_axis(void **state)
 		{ "default_internet max=10", "default_internet max=9", "default_internet max=9",
 		  EGRESS_AXIS_BYTES },
 		{ "default_internet max=8", "default_internet max=9", "default_internet max=8", 0 },
+		{ "default_internet max=9", "default_internet max=9", "default_internet max=9", 0 },
 		{ "default_internet max=8", "default_internet", "default_internet max=8", 0 },
 		{ "default_internet", "allowlist x.example max=1", "allowlist x.example max=1",
 		  EGRESS_AXIS_TIER | EGRESS_AXIS_BYTES },
@@ -215,6 +216,14 @@ static void tokens_have_a_shape(void **state)
 	assert_false(egress_token_valid(longest, 65));
 	assert_false(egress_token_valid("0123456789abcde:", 16));
 	assert_false(egress_token_valid("0123456789abcde\0", 16));
+	for (int c = 0; c < 256; c++) {
+		char token[17] = "0123456789abcde";
+		token[15] = (char)c;
+		assert_int_equal(egress_token_valid(token, 16),
+				 c && strchr("0123456789-_abcdefghijklmnopqrstuvwxyz"
+					     "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+					     c) != NULL);
+	}
 }
 
 static void the_kernel_budget_lies_behind_the_ceiling(void **state)

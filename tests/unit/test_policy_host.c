@@ -81,6 +81,10 @@ static const struct match_row match_rows[] = {
 	{ "[2001:db8::1]:443", "2001:db8::1", 80, false },
 	{ "2001:db8::1", "2001:db8::2", 443, false },
 	{ "[2001:db8::1", "2001:db8::1", 443, false },
+	{ "az.example", "AZ.Example", 443, true },
+	{ "::1", "::1.", 443, false },
+	{ "::1", "x::1]", 443, false },
+	{ "::1", "[::1x", 443, false },
 	{ "localhost", "localhost", 80, true },
 	{ "localhost", "localhost.localdomain", 80, false },
 };
@@ -121,6 +125,12 @@ static const struct {
 	{ "[2001:DB8::1]:443", "[2001:db8::1]:443" },
 	{ "[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80" },
 	{ "xn--bcher-kva.example:443", "xn--bcher-kva.example:443" },
+	{ "example.com:65535", "example.com:65535" },
+	{ "EXAMPLE.ZZ:1", "example.zz:1" },
+	/* no numbers, though they look a little like it */
+	{ "host.abc:1", "host.abc:1" },
+	{ "host.0a:1", "host.0a:1" },
+	{ "host.axf:1", "host.axf:1" },
 	{ "example.com", NULL }, { "example.com:", NULL }, { ":443", NULL }, { "", NULL },
 	{ ":", NULL }, { "example.com:0", NULL }, { "example.com:65536", NULL },
 	{ "example.com:65616", NULL }, { "example.com:4294967376", NULL },
@@ -142,6 +152,7 @@ static const struct {
 	{ "017700000001:80", NULL }, { "127.1:80", NULL }, { "127.0.1:80", NULL },
 	{ "0177.0.0.1:80", NULL }, { "0x7f.0.0.1:80", NULL }, { "127.0.0.1.1:80", NULL },
 	{ "1.2.3.256:80", NULL }, { "example.123:80", NULL }, { "example.0x7f:80", NULL },
+	{ "example.0xa:80", NULL }, { "example.0xf:80", NULL }, { "[:443", NULL }, { "[", NULL },
 	{ "example.0xfg:80", "example.0xfg:80" }, /* no number to any resolver */
 	{ "0:80", NULL }, { "0x:80", NULL }, { "127.0.0.1..:80", NULL },
 	{ "\uff11\uff12\uff17.0.0.1:80", NULL }, { "127\u30020\u30020\u30021:80", NULL },

@@ -85,7 +85,7 @@ bool command_is_allowed(const char *allow, const char *block, const char *args, 
 
 	if (!*allow && !*block)
 		return true;
-	if (argc == 3 && len > 8 && memcmp(args, "bash\0-c", 8) == 0)
+	if (argc >= 3 && len > 8 && memcmp(args, "bash\0-c", 8) == 0)
 		return text_passes(allow, block, args + 8, strnlen(args + 8, len - 8));
 	return word_passes(allow, block, args, first, true);
 }
