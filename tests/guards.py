@@ -12,7 +12,8 @@ lines.
     file   the source it stands in
     old    words of one line of that file, which must stand there exactly once
     new    what stands there with the guard away
-    test   what must go red then, as `file:test name`; may be repeated
+    test   what must go red then, as `file:test name`; may be repeated. A script of
+           vmtests/ runs in a guest of its own.
     still  what must stay green all the same, so that red means the guard and
            not a broken build; `-` where another guard then refuses everything
 file, old and new may be repeated where two guards hide one another.
@@ -148,19 +149,35 @@ class Copy:
 
     def green(self, tests):
         """Which of @tests pass, and what was said."""
-        what, chosen = {}, []
+        what, chosen, words, ran = {}, [], "", set()
         for t in tests:
             path, _, name = t.partition(":")
             what.setdefault(path, []).append(name)
+        for path in [p for p in what if p.startswith("vmtests/")]:
+            del what[path]
+            seen, said = self.guest(path)
+            ran, words = ran | seen, words + said
         for path, names in what.items():
             chosen.append(built_from(path) or f"{path}:{','.join(dict.fromkeys(names))}")
+        if not chosen:
+            return ran & set(tests), words
         env = dict(os.environ, CORDON_BUILD=self.build, TEST_TIMEOUT_SCALE=os.environ.get("TEST_TIMEOUT_SCALE", "0.5"))
         env.pop("CI", None)
         done = subprocess.run([sys.executable, "tests/run.py", "--build", "build", *chosen],
                               cwd=self.top, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         with open(os.path.join(self.build, "tests-ran.txt")) as f:
-            ran = set(f.read().splitlines())
-        return ran & set(tests), done.stdout.decode(errors="replace")
+            ran |= set(f.read().splitlines())
+        return ran & set(tests), words + done.stdout.decode(errors="replace")
+
+    def guest(self, path):
+        """The checks of the script @path that pass in a guest of the first kernel, and what was said."""
+        script = os.path.basename(path)[:-3]
+        with open(os.path.join(self.top, "vmtests/kernels.txt")) as f:
+            kernel = next(line.strip() for line in f if line.strip() and line[0] != "#")
+        done = subprocess.run([sys.executable, "vmtests/run.py", "--build", "build", "--kernel", kernel, script],
+                              cwd=self.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = done.stdout.decode(errors="replace")
+        return {f"{path}:{name}" for name in re.findall(rf"^ok \d+ - \S+ {script}: (.*)$", said, re.M)}, said
 
     def cut(self, cuts, forth):
         for path, old, new in cuts if forth else cuts[::-1]:

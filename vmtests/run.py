@@ -9,7 +9,7 @@ build, its libraries and busybox, as a read-only erofs disk. Software emulation
 does not come back is a failure. TAP on stdout.
 
 A script with a line `# boot: OPTION...` runs in a guest of its own whose kernel
-has these options, and on the first kernel alone.
+has these options. The kernels run beside each other, one guest of each at a time.
 
     run.py --build DIR [--kernel PACKAGE] [SCRIPT...]
 """
@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BOOT_LIMIT = 900  # seconds of one kernel's whole run, under emulation
@@ -175,6 +176,25 @@ def boot(work, vmlinuz, options, scripts):
         return f.read()
 
 
+def on_kernel(kernel, build, store, scripts):
+    """(what, words) of each verdict of all @scripts on @kernel; what is `#` for a line of log."""
+    work = os.path.join(build, "vm", kernel)
+    os.makedirs(work, exist_ok=True)
+    vmlinuz, modules, version = fetch_kernel(kernel, os.path.join(build, "vm"))
+    make_initrd(work, modules)
+    make_disk(work, build, modules, version, store)
+    text, results = "", []
+    for options in sorted({boot_options(s) for s in scripts}):
+        text += boot(work, vmlinuz, options, [s for s in scripts if boot_options(s) == options])
+    for script in scripts:
+        part = re.search(r"^begin %s$(.*?)^end %s$" % (script, script), text, re.S | re.M)
+        lines = re.findall(r"^((?:not )?ok|skip) - (.*)$", part.group(1) if part else "", re.M)
+        if not lines:
+            lines = [("not ok", "%s gave no verdict" % script)]
+        results += [(what, "%s %s: %s" % (version, script, name)) for what, name in lines]
+    return results + [("#", line) for line in text.splitlines() if line.startswith("# ")]
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", default=os.environ.get("CORDON_BUILD", "build"))
@@ -187,26 +207,10 @@ def main():
         kernels = args.kernel or [line.strip() for line in f if line.strip() and line[0] != "#"]
     scripts = args.scripts or sorted(os.path.basename(p)[:-3]
                                      for p in glob.glob(HERE + "/scripts/[0-9]*.sh"))
-    results, number, failed = [], 0, 0
-    for kernel in kernels:
-        work = os.path.join(build, "vm", kernel)
-        os.makedirs(work, exist_ok=True)
-        vmlinuz, modules, version = fetch_kernel(kernel, os.path.join(build, "vm"))
-        make_initrd(work, modules)
-        make_disk(work, build, modules, version, store)
-        guests = sorted({boot_options(s) for s in scripts})
-        chosen = [(o, [s for s in scripts if boot_options(s) == o]) for o in guests
-                  if not o or kernel == kernels[0]]
-        text = "".join(boot(work, vmlinuz, options, those) for options, those in chosen)
-        for script in (s for _, those in chosen for s in those):
-            part = re.search(r"^begin %s$(.*?)^end %s$" % (script, script), text, re.S | re.M)
-            lines = re.findall(r"^((?:not )?ok|skip) - (.*)$", part.group(1) if part else "", re.M)
-            if not lines:
-                lines = [("not ok", "%s gave no verdict" % script)]
-            results += [(what, "%s %s: %s" % (version, script, name)) for what, name in lines]
-        log = [line for line in text.splitlines() if line.startswith("# ")]
-        results += [("#", line) for line in log]
-    for what, name in results:
+    number, failed = 0, 0
+    with ThreadPoolExecutor(len(kernels)) as pool:
+        parts = list(pool.map(lambda k: on_kernel(k, build, store, scripts), kernels))
+    for what, name in (line for part in parts for line in part):
         if what == "#":
             print(name)
             continue

@@ -211,7 +211,7 @@ def running(p, script, *options, then=b"\n"):
     ended = []
 
     def end():
-        ended.append(json.loads(c.communicate(then, timeout=60)[0]))
+        ended.append(json.loads(c.communicate(then, timeout=300)[0]))
         return ended[0]
 
     try:
@@ -298,14 +298,14 @@ def lost_events_are_counted_in_the_receipt_and_nothing_passes_meanwhile():
         worker = p.pid("worker")
         ring = bpfmaps.find(worker, bpfmaps.RINGBUF)
         with running(p, "read x; ./traffic down endless.example 8 2", "--run-id", "meter", "--max-bytes",
-                     "1000000", "--timeout", "60") as (slots, key, end):
+                     "1000000", "--timeout", "120") as (slots, key, end):
             os.kill(worker, signal.SIGSTOP)
             try:
                 with bpfmaps.full_ring(ring):
                     done = []
                     t = threading.Thread(target=lambda: done.append(end()))
                     t.start()
-                    eventually(lambda: SLOT.unpack(slots.lookup(key))[6] > 0, "an event is lost", 30)
+                    eventually(lambda: SLOT.unpack(slots.lookup(key))[6] > 0, "an event is lost", 100)
                     counts = SLOT.unpack(slots.lookup(key))
                     assert counts[-4] + counts[-2] <= 1000000 + 125000 + (256 << 10), counts
                     equal(counts[4], 1)  # over, and not told
