@@ -195,5 +195,21 @@ def a_stopped_cordond_holds_nothing_on_the_way_of_a_command():
         equal(p.cordon("reload").status, 0)
 
 
+@test
+def orders_to_a_stopped_cordond_end_with_what_was_waited_for():
+    with Plane(egress__maximum="none") as p:
+        pid = p.pid("cordond")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            calls = [Later(p.cordon, verb, timeout=200) for verb in ("reload", "down")]
+            for call, seconds in zip(calls, (20, 60)):
+                done = call.answer()
+                equal((done.status, done.error), (1, "cordon: cordond does not answer within %d s\n" % seconds))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        # what was asked for is done when it wakes
+        eventually(lambda: not os.path.exists("/proc/%d" % pid), "it goes down", 60)
+
+
 if __name__ == "__main__":
     main()

@@ -173,6 +173,43 @@ def a_job_sees_its_skills_read_only_and_nothing_else():
 
 
 @test
+def two_jobs_at_once_see_each_its_own_view_and_nothing_of_the_other():
+    """One mount serves both: neither by its path, a way around it, nor by another process (K4)."""
+    look = ("ls /skills; read x; for f in /skills/$x/SKILL.md /skills/../skills/$x/SKILL.md "
+            "/proc/self/root/skills/$x/SKILL.md /proc/self/cwd/../skills/$x/SKILL.md; do cat \"$f\" 2>&1; done; "
+            "find / -xdev -name SKILL.md 2>/dev/null; find /skills -name SKILL.md; ls -a /skills/..; "
+            "cat /proc/self/mountinfo")
+    with Plane() as p:
+        trees = {name: {"SKILL.md": "---\nname: %s\ndescription: x\n---\nsecret-of-%s\n" % (name, name)}
+                 for name in ("one", "two", "both")}
+        for name, files in trees.items():
+            add(p, name, files)
+        mine = {"one": ("one", "both"), "two": ("two", "both")}
+        running = {}
+        for name, slugs in mine.items():
+            done = p.cordon("job", "open", "--carrier", "-", "--json",
+                            *[x for s in slugs for x in ("--skill", s)],
+                            input=p.seal(org="org-%s" % name).encode())
+            equal(done.status, 0, done)
+            running[name] = p.popen("job", "exec", done.json["jobId"], "--stdin", "-", "-c", look,
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        for name, child in running.items():  # both stand at their `read`
+            equal([child.stdout.readline().decode().strip() for _ in range(2)], sorted(mine[name]))
+        for name, child in running.items():
+            other = "two" if name == "one" else "one"
+            seen = child.communicate(other.encode() + b"\n", timeout=60)[0].decode()
+            equal(seen.count("secret-of-" + other), 0, seen)
+            equal(seen.count("No such file"), 4, seen)
+            contains(seen, "/skills/both/SKILL.md")
+            assert "/skills/%s/" % other not in seen.split("No such file")[-1], seen
+            equal(child.returncode, 0)
+        # the control: who is given the other's skill reads it by each of these ways
+        job = open_job(p, "one", "two")
+        got = p.cordon("job", "exec", job, "--stdin", "-", "-c", look, input=b"two\n")
+        equal(got.text.count("secret-of-two"), 4, got)
+
+
+@test
 def what_cannot_be_attached_refuses_the_command():
     with Plane() as p:
         add(p, "there", {"SKILL.md": "x"})

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/http.h"
@@ -20,22 +20,20 @@
 #include "proto/supervisor.h"
 #include "wire/msg.h"
 
-/* A connection to cordond's own socket. -ENOENT or -ECONNREFUSED: it does not run. */
-static int control_connect(const struct places *p, struct err *e)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	strcpy(a.sun_path, p->control); /* places_init checked its length */
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_set(e, errno, "'%s': %s", p->control, strerror(errno));
-	return take_fd(&fd);
-}
+enum {
+	RELOAD_MS = 20000, /* for an answer */
+	DOWN_MS = 60000,   /* beyond the drain, for an answer; and as much for its end */
+};
 
 /* Waits for C_RESULT. 0, or its code with its words. */
-static int control_result(int fd, struct msg *m, struct err *e)
+static int control_result(int fd, struct msg *m, int patience_ms, struct err *e)
 {
 	struct s_result r;
+	struct pollfd answer = { .fd = fd, .events = POLLIN };
+
+	if (poll(&answer, 1, patience_ms) == 0)
+		return err_set(e, ETIMEDOUT, "cordond does not answer within %d s",
+			       patience_ms / 1000);
 	int rc = msg_recv(fd, m, e);
 
 	if (rc <= 0)
@@ -47,26 +45,33 @@ static int control_result(int fd, struct msg *m, struct err *e)
 	return r.code ? err_set(e, r.code, "%s", r.text) : 0;
 }
 
-/* Sends one order and waits for its end. With @until_gone also for cordond's. */
+/*
+ * Sends one order and waits for its end, and with @until_gone for cordond's own.
+ * -ENOENT or -ECONNREFUSED: it does not run.
+ */
 static int order(const struct places *p, enum control_msg what, const void *body, size_t len,
-		 bool until_gone, struct err *e)
+		 int patience_ms, bool until_gone, struct err *e)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 	autofree struct msg *m = malloc(sizeof(*m));
-	autoclose int fd = m ? control_connect(p, e) : err_set(e, ENOMEM, "out of memory");
+	/* Not blocking: a queue at its door is an answer too. */
+	autoclose int fd = m ? fd_dial(p->control, SOCK_SEQPACKET | SOCK_NONBLOCK, e) :
+			       err_set(e, ENOMEM, "out of memory");
 
 	if (fd < 0)
 		return fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return err_set(e, errno, "peer: %s", strerror(errno));
-	autoclose int pidfd = until_gone ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
+	autoclose int pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	if (pidfd < 0)
+		return err_set(e, errno, "cordond's process: %s", strerror(errno));
 	if (msg_send(fd, (uint16_t)what, body, len, NULL, 0, e) < 0 ||
-	    control_result(fd, m, e) < 0)
+	    control_result(fd, m, patience_ms, e) < 0)
 		return -e->code;
 	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
-	if (pidfd >= 0)
-		poll(&gone, 1, 10000);
+	if (until_gone && poll(&gone, 1, DOWN_MS) == 0)
+		return err_set(e, ETIMEDOUT, "cordond has answered and does not end");
 	return 0;
 }
 
@@ -102,7 +107,7 @@ int verb_down(struct invocation *in)
 	status = cli_places(in, &p);
 	if (status)
 		return status;
-	if (order(&p, C_DOWN, &d, sizeof(d), true, &e) == 0)
+	if (order(&p, C_DOWN, &d, sizeof(d), DOWN_MS + (int)d.drain_ms, true, &e) == 0)
 		return 0;
 	if (!is_down(&e))
 		return cli_fail(STATUS_FAILED, &e);
@@ -121,7 +126,7 @@ int verb_reload(struct invocation *in)
 	status = cli_places(in, &p);
 	if (status)
 		return status;
-	if (order(&p, C_RELOAD, NULL, 0, false, &e) == 0)
+	if (order(&p, C_RELOAD, NULL, 0, RELOAD_MS, false, &e) == 0)
 		return 0;
 	if (is_down(&e))
 		err_set(&e, e.code, "not up");
