@@ -69,6 +69,10 @@ static void what_no_sandbox_can_start_with_is_refused(void **s)
 	(void)s;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(limits_resolve(&rows[i], &dflt, &max, &out, &e), -REASON_INVALID_REQUEST);
+	assert_int_equal(limits_resolve(&(struct limits){ .output_bytes = 1, .timeout_ms = 1 }, &dflt, &max, &out, &e),
+			 0);
+	assert_int_equal(out.output_bytes, 1);
+	assert_int_equal(out.timeout_ms, 1);
 }
 
 static void a_default_above_the_maximum_is_narrowed(void **s)
@@ -90,7 +94,10 @@ static void the_hard_limit_is_quota_and_a_margin(void **s)
 	assert_int_equal(limits_workspace_hard_bytes(256 << 20), 272 << 20);
 	assert_int_equal(limits_workspace_hard_bytes(16ull << 30), 17ull << 30);
 	assert_true(limits_workspace_hard_bytes(UINT64_MAX) == UINT64_MAX);
-	assert_true(limits_workspace_inodes(1) >= 1024);
+	assert_true(limits_workspace_hard_bytes(UINT64_MAX - UINT64_MAX / 16) > UINT64_MAX - UINT64_MAX / 16);
+	assert_int_equal(limits_workspace_inodes(1), 1024);
+	assert_int_equal(limits_workspace_inodes(1024 * 8192), 1024);
+	assert_int_equal(limits_workspace_inodes(1025 * 8192), 1025);
 	assert_true(limits_workspace_inodes(1ull << 30) > limits_workspace_inodes(1 << 20));
 }
 

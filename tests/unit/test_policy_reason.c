@@ -74,6 +74,7 @@ static void terminations_are_the_five(void **s)
 		assert_string_equal(termination_code((enum termination)(i + 1)), five[i]);
 	assert_null(termination_code(TERMINATION_NONE));
 	assert_null(termination_code(TERMINATION_COUNT));
+	assert_null(termination_code((enum termination)9999));
 }
 
 int main(void)
