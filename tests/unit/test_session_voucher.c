@@ -189,6 +189,9 @@ static void a_signed_payload_out_of_form_is_malformed(void **state)
 		{ "with space 01234567890", "1700000000000", "1700000060000", "", REASON_VOUCHER_MALFORMED },
 		{ HEX("ab") "c", "1700000000000", "1700000060000", "", REASON_VOUCHER_MALFORMED },
 		{ NONCE, "1600000000000", "1600000060000", "", REASON_VOUCHER_EXPIRED },
+		{ "0123456789abcdef", "1700000000000", "1700000060000", "", REASON_NONE },
+		{ "0123456789abcde", "1700000000000", "1700000060000", "", REASON_VOUCHER_MALFORMED },
+		{ HEX("ab"), "1700000000000", "1700000060000", "", REASON_NONE },
 	};
 	uint8_t session[DIGEST_LEN];
 	char hex[DIGEST_HEX_MAX], json[2048];
@@ -210,6 +213,35 @@ static void a_signed_payload_out_of_form_is_malformed(void **state)
 	assert_int_equal(check_payload("", VOUCHER_DOMAIN), REASON_VOUCHER_MALFORMED);
 }
 
+/* A text with the right ends and @len bytes, in a buffer of exactly so many. */
+static enum reason check_long(size_t len)
+{
+	struct voucher_use u = use_now(NOW);
+	struct voucher_nonce n;
+	char *text = malloc(len);
+
+	assert_non_null(text);
+	memset(text, 'A', len);
+	memcpy(text, "v1.", 3);
+	if (len > 87)
+		text[len - 87] = '.';
+	enum reason r = voucher_check(&trusted, 1, text, len, &u, &n);
+	free(text);
+	return r;
+}
+
+static void a_text_of_any_other_length_is_malformed(void **state)
+{
+	(void)state;
+	/* What may be a voucher has a signature that is none. */
+	assert_int_equal(check_long(VOUCHER_MAX - 1), REASON_VOUCHER_BAD_SIGNATURE);
+	assert_int_equal(check_long(VOUCHER_MAX), REASON_VOUCHER_MALFORMED);
+	assert_int_equal(check_long(VOUCHER_MAX + 1), REASON_VOUCHER_MALFORMED);
+	assert_int_equal(check_long(1 << 20), REASON_VOUCHER_MALFORMED);
+	for (size_t len = 3; len < 92; len++)
+		assert_true(check_long(len) != REASON_NONE);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -219,6 +251,7 @@ int main(void)
 		cmocka_unit_test(only_a_trusted_key_counts),
 		cmocka_unit_test(every_single_bit_change_is_refused),
 		cmocka_unit_test(a_signed_payload_out_of_form_is_malformed),
+		cmocka_unit_test(a_text_of_any_other_length_is_malformed),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
