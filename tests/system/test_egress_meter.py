@@ -207,6 +207,8 @@ def running(p, script, *options, then=b"\n"):
     """A command that stands still after its first line; gives its key in `slots` and a way to go on."""
     slots = maps(p)
     before = set(slots.keys())
+    # A client sends its input when it has heard that the command began: the first line says so here.
+    script = "read begun; : > /tmp/begun; " + script
     c = p.popen("run", "--json", *options, "--stdin", "-", "-c", script, stdin=-1, stdout=-1, stderr=-3)
     ended = []
 
@@ -216,7 +218,10 @@ def running(p, script, *options, then=b"\n"):
 
     try:
         key, = eventually(lambda: set(slots.keys()) - before, "it has a place in the map")
-        eventually(lambda: [x for x in p.sandboxed() if script.encode() in cmdline(x)], "it runs")
+        c.stdin.write(b"\n")
+        c.stdin.flush()
+        eventually(lambda: [x for x in p.sandboxed() if script.encode() in cmdline(x) and
+                            os.path.exists("/proc/%d/root/tmp/begun" % x)], "it runs, and everybody knows")
         yield slots, key, end
     finally:
         if not ended:
