@@ -308,8 +308,8 @@ def a_stopped_server_is_replaced_and_a_kill_works():
         # Readers keep it at work, so that a stop finds it with requests in hand.
         loop = "while :; do cat /skills/s/* > /dev/null; done"
         job = open_job(p, "s")
-        runner = p.popen("job", "exec", job, "-c", loop, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        eventually(lambda: p.sandboxed(), "it runs")
+        runner = p.popen("job", "exec", job, "-c", "echo up; " + loop, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        equal(runner.stdout.readline(), b"up\n")  # a slot alone is no command: the kill would find none
         before = p.daemons()["skills"][2]
         os.kill(roles(p)["server"], signal.SIGSTOP)
         p.cordon("job", "kill", job)
