@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The same on a hybrid host: the controllers in v1 hierarchies, v2 beside them without any (Q5, H3).
+# The same on a hybrid host: v1 hierarchies, and v2 beside them with the controllers that v1 has not (Q5, H3).
 # boot: cgroups=hybrid
 # Newer kernels have no memory controller for v1 any more: then it stays in v2, and both are used.
 home() { [ -d "/sys/fs/cgroup/$1" ] && echo "v1, /sys/fs/cgroup/$1" || echo "v2, /sys/fs/cgroup/unified"; }
