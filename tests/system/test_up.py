@@ -258,6 +258,14 @@ def nobody_holds_more_than_its_table():
 
 
 @test
+def up_waits_for_the_first_handshake_however_slow_the_host():
+    """Who asks for health is answered after 5 s with what is known: nothing yet."""
+    with Plane(up=False, fault="cordon-worker/run.sent:delay=7000:times=1") as p:
+        equal(p.up(check=False).status, 0, p.log[-2000:])
+        equal(p.cordon("health", "--json").json["handshake"]["ok"], True)
+
+
+@test
 def up_twice_is_up_once():
     with Plane() as p:
         pid = p.pid("cordond")

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/http.h"
@@ -64,6 +65,20 @@ static int start(const struct invocation *in)
 	return WEXITSTATUS(status);
 }
 
+static bool is_ready(const json_t *health)
+{
+	const char *state = cli_text(health, "state");
+
+	return state && strcmp(state, "ready") == 0;
+}
+
+/* Nothing has been found out yet, and will be. */
+static bool is_pending(const json_t *health)
+{
+	return json_is_true(json_object_get(health, "pending")) &&
+	       json_is_null(json_object_get(health, "handshake"));
+}
+
 /* What the plane says is missing, in one line. */
 static void say_missing(const json_t *health)
 {
@@ -84,39 +99,44 @@ static bool is_held(const struct places *p)
 	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
 }
 
-/* The health of the plane; waits for another `up` that has not opened the door yet. */
-static int ask_health(const struct places *p, char **ret, size_t *ret_len, struct err *e)
+/*
+ * The health of the plane; waits for another `up` that has not opened the door
+ * yet, and for the first handshake, however slow the host is.
+ */
+static json_t *ask_health(const struct places *p, struct err *e)
 {
-	int rc = 0;
+	const uint64_t until = clock_monotonic_ms() + BOOT_MS;
 
-	for (int waited = 0; waited < BOOT_MS; waited += STEP_MS) {
-		rc = http_call(p->socket, "GET", "/v1/health", NULL, 0, ret, ret_len, e);
-		if ((rc != -ENOENT && rc != -ECONNREFUSED) || !is_held(p))
-			return rc;
+	for (bool is_over = false;; is_over = clock_monotonic_ms() >= until) {
+		autofree char *text = NULL;
+		size_t len;
+		int rc = http_call(p->socket, "GET", "/v1/health", NULL, 0, &text, &len, e);
+		bool is_early = (rc == -ENOENT || rc == -ECONNREFUSED) && is_held(p);
+		if (rc < 0 && (!is_early || is_over))
+			return err_wrap(e, "up, but"), NULL;
+		auto_json json_t *v = rc < 0 ? NULL : json_parse_strict(text, len, 16, e);
+		if (rc >= 0 && !v)
+			return NULL;
+		if (v && (is_ready(v) || !is_pending(v) || is_over))
+			return json_incref(v);
 		usleep(STEP_MS * 1000);
 	}
-	return rc;
 }
 
 static int check_ready(const struct invocation *in)
 {
-	autofree char *text = NULL;
 	struct places p;
 	struct err e;
-	size_t len;
 	int status = cli_places(in, &p);
 
 	if (status)
 		return status;
-	if (ask_health(&p, &text, &len, &e) < 0)
-		return err_wrap(&e, "up, but"), cli_fail(STATUS_FAILED, &e);
-	auto_json json_t *v = json_parse_strict(text, len, 16, &e);
+	auto_json json_t *v = ask_health(&p, &e);
 	if (!v)
 		return cli_fail(STATUS_FAILED, &e);
 	if (in->common.is_json)
 		cli_print_json(v);
-	const char *state = cli_text(v, "state");
-	if (state && strcmp(state, "ready") == 0)
+	if (is_ready(v))
 		return 0;
 	say_missing(v);
 	return STATUS_FAILED;
