@@ -301,12 +301,21 @@ class Test:
             for title, lines in (("output", self.lines), ("errors", self.errors)):
                 if lines:
                     print(f"  --- {title}" + (f" (last {SHOWN_LINES} of {len(lines)} lines)" if len(lines) > SHOWN_LINES else ""))
-                    print("\n".join("  | " + l for l in lines[-SHOWN_LINES:]))
+                    print("\n".join("  | " + l for l in failures(lines[:-SHOWN_LINES]) + lines[-SHOWN_LINES:]))
         for name in self.failed:
             print(f"  failed: {self.name}:{name}")
         for p in self.problems:
             print(f"  failed: {self.name}: {p}")
         sys.stdout.flush()
+
+
+def failures(lines):
+    """Of @lines those of failed tests, each with what is said of it."""
+    kept, failed = [], False
+    for line in lines:
+        failed = line.startswith("not ok") or (failed and line.startswith("#"))
+        kept += [line] * failed
+    return kept
 
 
 # --- All of them

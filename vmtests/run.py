@@ -9,7 +9,8 @@ build, its libraries and busybox, as a read-only erofs disk. Software emulation
 does not come back is a failure. TAP on stdout.
 
 A script with a line `# boot: OPTION...` runs in a guest of its own whose kernel
-has these options. The kernels run beside each other, one guest of each at a time.
+has these options. One guest at a time: the suite has other tests for the other
+processor, and a guest that gets a quarter of one outlasts the plane's patience.
 
     run.py --build DIR [--kernel PACKAGE] [SCRIPT...]
 """
@@ -20,7 +21,6 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BOOT_LIMIT = 900  # seconds of one kernel's whole run, under emulation
@@ -177,7 +177,7 @@ def boot(work, vmlinuz, options, scripts):
 
 
 def on_kernel(kernel, build, store, scripts):
-    """(what, words) of each verdict of all @scripts on @kernel; what is `#` for a line of log."""
+    """(what, words) of each verdict of all @scripts on @kernel; what is `#` for a line about the last one."""
     work = os.path.join(build, "vm", kernel)
     os.makedirs(work, exist_ok=True)
     vmlinuz, modules, version = fetch_kernel(kernel, os.path.join(build, "vm"))
@@ -188,11 +188,12 @@ def on_kernel(kernel, build, store, scripts):
         text += boot(work, vmlinuz, options, [s for s in scripts if boot_options(s) == options])
     for script in scripts:
         part = re.search(r"^begin %s$(.*?)^end %s$" % (script, script), text, re.S | re.M)
-        lines = re.findall(r"^((?:not )?ok|skip) - (.*)$", part.group(1) if part else "", re.M)
-        if not lines:
-            lines = [("not ok", "%s gave no verdict" % script)]
-        results += [(what, "%s %s: %s" % (version, script, name)) for what, name in lines]
-    return results + [("#", line) for line in text.splitlines() if line.startswith("# ")]
+        lines = re.findall(r"^((?:not )?ok -|skip -|#) (.*)$", part.group(1) if part else "", re.M)
+        if all(what == "#" for what, _ in lines):
+            lines = [("not ok -", "%s gave no verdict" % script)]
+        results += [("#", "# " + words) if what == "#" else
+                    (what[:-2], "%s %s: %s" % (version, script, words)) for what, words in lines]
+    return results
 
 
 def main():
@@ -208,9 +209,7 @@ def main():
     scripts = args.scripts or sorted(os.path.basename(p)[:-3]
                                      for p in glob.glob(HERE + "/scripts/[0-9]*.sh"))
     number, failed = 0, 0
-    with ThreadPoolExecutor(len(kernels)) as pool:
-        parts = list(pool.map(lambda k: on_kernel(k, build, store, scripts), kernels))
-    for what, name in (line for part in parts for line in part):
+    for what, name in (line for k in kernels for line in on_kernel(k, build, store, scripts)):
         if what == "#":
             print(name)
             continue

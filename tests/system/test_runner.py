@@ -148,6 +148,14 @@ def a_failed_line_a_wrong_plan_and_a_wrong_status_fail():
 
 
 @test
+def why_a_test_failed_is_shown_however_much_came_after():
+    rc, n, out = run(program("long.sh", "#!/bin/sh\necho 1..2; echo 'not ok 1 - early'; echo '# because'; echo 'ok 2 - b'\n"
+                             "echo '# of b'; seq 1000 | sed 's/^/# /'; exit 1\n"))
+    assert (rc, n) == (1, (1, 1, 0)), out
+    assert "  | not ok 1 - early\n  | # because\n  | # 851\n" in out, out
+
+
+@test
 def a_program_that_ran_no_test_fails():
     assert counts("exit 0") == (1, (0, 1, 0))
     assert counts("echo hello") == (1, (0, 1, 0))
