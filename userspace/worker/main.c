@@ -20,6 +20,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,7 @@ static int open_all(struct loop *l, struct start *s, struct err *e)
 	open_egress(l, s, &p);
 	if (open_guard(l, &s->config, &p, e) < 0)
 		return -e->code;
+	malloc_trim(0); /* libbpf read the kernel's types: 10 MiB that nobody needs again */
 	return open_stores(l, &p, &s->config, e);
 }
 
