@@ -208,7 +208,7 @@ images: all
 		$(O)/bin/cordon-image build --name $$i --store $(abspath $(O))/images --root $(abspath $(O)) || exit 1; done
 check: lint static all images $(PROBES) $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(FUZZ:%=$(O)/fuzz/bin/%)
 	@FUZZ_SEED=1 tests/fuzz/run.sh $(O) 3 $(FUZZ)
-	@$(PYTHON) tests/run.py --build $(O) --claims $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(sort $(wildcard tests/system/test_*)) vmtests/run.py $(T)
+	@$(PYTHON) tests/run.py --build $(O) --claims vmtests/run.py $(UNIT:%=$(O)/unit/%) $(PROOFS:%=$(O)/proof/%) $(sort $(wildcard tests/system/test_*)) $(T)
 # The whole suite once over a sanitizer build (not the guests, the proofs and the fuzzers): a report
 # of anything a test starts fails it (tests/lib/reports.py). Leaks are looked for where no confinement
 # forbids it (confine/confine.c): the unit tests, the command line, the image builder.

@@ -6,6 +6,8 @@ Memory, processor, output and disk, each with a command that stays inside as its
 control; and the measurement of a workspace, which nothing that lies in it may
 fool or hang. Times are only compared with other times of the same run.
 """
+import contextlib
+import glob
 import os
 import re
 import statistics
@@ -14,7 +16,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from cordon import CORDON, Plane, contains, equal, eventually, main, memory_bound, test
+from cordon import CORDON, Later, Plane, contains, equal, eventually, main, memory_bound, test
 from hostile import Box, cmdline, probe
 
 MIB = 1 << 20
@@ -32,6 +34,51 @@ def rss_peak(pid):
     """Bytes; 0 of one that has exited and not been waited for."""
     with open("/proc/%d/status" % pid) as f:
         return next((int(x.split()[1]) << 10 for x in f if x.startswith("VmHWM")), 0)
+
+
+# --- Before the first instruction
+
+LIMIT_FILES = ("memory.max", "memory.limit_in_bytes", "pids.max", "cpu.max", "cpu.cfs_quota_us")
+
+
+def slots(own):
+    """{slot: ({values of its limits}, {programs in it})} over every hierarchy this host has."""
+    found = {}
+    for top in own.cgroups():
+        for slot in glob.glob(top + "/jobs/*/"):
+            values, programs = found.setdefault(os.path.basename(slot[:-1]), (set(), set()))
+            for name in LIMIT_FILES:
+                with contextlib.suppress(OSError), open(slot + name) as f:
+                    values.add(f.read().split()[0])
+            with contextlib.suppress(OSError), open(slot + "cgroup.procs") as f:
+                programs |= {cmdline(int(pid)).split(b"\0")[0] for pid in f.read().split()}
+    return found
+
+
+@test
+def limits_are_in_force_before_the_first_instruction():
+    """Stopped before its limits are written, and just after: a command that has not begun is not in its slot."""
+    ask = ("--memory", "77M", "--pids", "23", "--cpus", "0.7")
+    limits = {str(77 * MIB), "24", "70000"}  # pid 1 is the slot's own; of 100 ms
+
+    def limited(own):
+        return [programs for values, programs in slots(own).values() if values == limits]
+
+    # The first one is the handshake's.
+    for step, wanted in (("run.begin", 0), ("run.limited", 1)):
+        with Plane(fault="cordon-worker/%s:delay=600000:after=2" % step) as own:
+            going = Later(own.sh, "exec sleep 600", *ask)
+            eventually(lambda: "step=" + step in own.log, step)
+            there = limited(own)
+            equal(len(there), wanted, "slots with these limits at " + step)
+            equal([x for x in there if b"sleep" in x], [], "the command at " + step)
+            own.kill("worker")
+            equal(going.answer().status, 125, "a command whose worker died")
+    with Plane() as own:
+        going = Later(own.sh, "exec sleep 600", *ask)
+        eventually(lambda: any(b"sleep" in x for x in limited(own)), "control: the command with its limits")
+        own.kill("worker")
+        going.answer()
 
 
 # --- Memory
