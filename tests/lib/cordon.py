@@ -388,7 +388,16 @@ class Plane:
         if pid <= 1:  # between two lives: 0 would be our own process group
             raise AssertionError("%s does not run" % daemon)
         os.kill(pid, number)
+        if number == signal.SIGKILL and daemon != "cordond":
+            eventually(lambda: self._lost(daemon, pid), "cordond knows of the death of " + daemon)
         return pid
+
+    def _lost(self, daemon, pid):
+        """Until then it still says "ready" of the one that was killed."""
+        try:
+            return self.daemons()[daemon][0] != pid
+        except (OSError, KeyError):
+            return True
 
     def wait_ready(self, seconds=30):
         def ready():
