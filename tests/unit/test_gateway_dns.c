@@ -77,8 +77,57 @@ static void addresses_of_the_name_are_taken_in_order(void **state)
 	assert_int_equal(answer(out), 2);
 	assert_memory_equal(out[0].bytes, "\1\2\3\4", 4);
 	assert_memory_equal(out[1].bytes, "\5\6\7\10", 4);
+	assert_int_equal(out[0].family, 4);
 	assert_int_equal(dns_read_answer(packet, len, DNS_AAAA, "a.example", out), -1);
 	assert_int_equal(dns_read_answer(packet, len, DNS_A, "b.example", out), -1);
+}
+
+static void longer_addresses_are_of_the_other_family(void **state)
+{
+	static const uint8_t bytes[16] = { 0x20, 1, 0xd, 0xb8, [15] = 9 };
+	struct address out[DNS_ADDRESSES_MAX];
+
+	(void)state;
+	begin(2);
+	packet[len - 3] = DNS_AAAA;
+	put_record("a.example", DNS_AAAA, bytes, sizeof(bytes));
+	put_record("a.example", DNS_A, "\1\2\3\4", 4);
+	assert_int_equal(dns_read_answer(packet, len, DNS_AAAA, "a.example", out), 1);
+	assert_int_equal(out[0].family, 6);
+	assert_memory_equal(out[0].bytes, bytes, sizeof(bytes));
+	assert_int_equal(answer(out), -1);
+	begin(1);
+	packet[len - 3] = DNS_AAAA;
+	put_record("a.example", DNS_AAAA, "\1\2\3\4", 4);
+	assert_int_equal(dns_read_answer(packet, len, DNS_AAAA, "a.example", out), -1);
+}
+
+/* 255 bytes as they are sent are 253 as text; whatever the case of a letter. */
+static void names_have_the_length_that_names_may_have(void **state)
+{
+	struct address out[DNS_ADDRESSES_MAX];
+	char name[300];
+
+	(void)state;
+	for (size_t n = 250; n <= 262; n++) {
+		memset(name, 'Z', n);
+		name[n] = '\0';
+		for (size_t dot = 50; dot < 250; dot += 50)
+			name[dot] = '.';
+		begin(1);
+		put_record(name, DNS_A, "\1\2\3\4", 4);
+		put_record("a.example", DNS_A, "\1\2\3\4", 4);
+		packet[7] = 2;
+		assert_int_equal(answer(out), n <= 253 ? 1 : -1);
+		len = 12;
+		put_name(name);
+		put("\0\1\0\1", 4);
+		put("\xc0\x0c\0\1\0\1\0\0\0\1\0\4\1\2\3\4", 16);
+		packet[7] = 1;
+		for (size_t i = 0; i < n; i++)
+			name[i] |= name[i] == 'Z' ? 0x20 : 0;
+		assert_int_equal(dns_read_answer(packet, len, DNS_A, name, out), n <= 253 ? 1 : -1);
+	}
 }
 
 static void aliases_are_followed_so_far_and_no_further(void **state)
@@ -86,6 +135,20 @@ static void aliases_are_followed_so_far_and_no_further(void **state)
 	struct address out[DNS_ADDRESSES_MAX];
 
 	(void)state;
+	for (int aliases = DNS_CHAIN_MAX - 1; aliases <= DNS_CHAIN_MAX + 1; aliases++) {
+		begin((unsigned)aliases + 1);
+		char from[] = "a.example", to[] = "b.example";
+		for (int i = 0; i < aliases; i++, from[0]++, to[0]++)
+			put_alias(from, to);
+		put_record(from, DNS_A, "\1\2\3\4", 4);
+		assert_int_equal(answer(out), aliases <= DNS_CHAIN_MAX);
+	}
+	begin(3); /* an alias beside an address: the name's own */
+	put_alias("a.example", "b.example");
+	put_record("a.example", DNS_A, "\1\2\3\4", 4);
+	put_record("b.example", DNS_A, "\5\6\7\10", 4);
+	assert_int_equal(answer(out), 1);
+	assert_memory_equal(out[0].bytes, "\1\2\3\4", 4);
 	begin(3);
 	put_record("c.example", DNS_A, "\1\2\3\4", 4);
 	put_alias("a.example", "B.example");
@@ -193,6 +256,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_of_the_name_are_taken_in_order),
+		cmocka_unit_test(longer_addresses_are_of_the_other_family),
+		cmocka_unit_test(names_have_the_length_that_names_may_have),
 		cmocka_unit_test(aliases_are_followed_so_far_and_no_further),
 		cmocka_unit_test(more_records_than_any_honest_answer_has_are_not_read),
 		cmocka_unit_test(what_is_malformed_is_no_answer),

@@ -109,6 +109,81 @@ static void start_lines_have_three_parts_of_the_right_bytes(void **state)
 	assert_true(parse("G|T http://a/b HTTP/1.1\r\n\r\n", &h));
 }
 
+/* A request with @byte in place of the one at @at is taken exactly where @allowed has it. */
+static void only_these_at(const char *text, size_t at, const char *allowed)
+{
+	char copy[128];
+	struct head h;
+
+	for (int byte = 1; byte < 256; byte++) {
+		snprintf(copy, sizeof(copy), "%s", text);
+		copy[at] = (char)byte;
+		if (parse(copy, &h) != (strchr(allowed, byte) != NULL))
+			fail_msg("byte %d at %zu of %s", byte, at, text);
+	}
+}
+
+static void every_byte_of_a_start_line_is_one_that_may_stand_there(void **state)
+{
+	static const char tokens[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+				     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char request[] = "GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n";
+	static const char version[] = "HTTP/1.";
+	char visible[0x7f - 0x21 + 1] = "";
+	struct head h;
+
+	(void)state;
+	for (int i = 0; i < 0x7f - 0x21; i++)
+		visible[i] = (char)(0x21 + i);
+	only_these_at(request, 1, tokens);
+	only_these_at(request, 12, visible);
+	for (size_t i = 0; i < sizeof(version) - 1; i++)
+		only_these_at(request, 15 + i, (char[]){ version[i], '\0' });
+	only_these_at(request, 22, "01");
+	assert_false(parse("GET http://a/b HTTP/1.11\r\nHost: a\r\n\r\n", &h));
+	assert_false(parse("GET http://a/b HTTP/1.\r\nHost: a\r\n\r\n", &h));
+	assert_false(parse("GET http://a/b \r\nHost: a\r\n\r\n", &h));
+}
+
+static void a_length_is_digits_and_no_more_than_fit(void **state)
+{
+	static const struct {
+		const char *text;
+		enum framing want;
+		uint64_t length;
+	} rows[] = {
+		{ "0", FRAMING_NONE, 0 },
+		{ "7", FRAMING_LENGTH, 7 },
+		{ "999999999999999999", FRAMING_LENGTH, 999999999999999999u },
+		{ "1000000000000000000", FRAMING_BAD, 0 },
+		{ "/1", FRAMING_BAD, 0 },
+		{ "1:", FRAMING_BAD, 0 },
+		{ "+1", FRAMING_BAD, 0 },
+		{ "1 1", FRAMING_BAD, 0 },
+		{ "", FRAMING_BAD, 0 },
+	};
+	char text[128];
+	struct head h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t length = 0;
+		snprintf(text, sizeof(text), "POST http://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: %s\r\n\r\n",
+			 rows[i].text);
+		assert_true(parse(text, &h));
+		assert_int_equal(head_request_framing(&h, &length), rows[i].want);
+		assert_int_equal(length, rows[i].length);
+	}
+	for (int byte = 1; byte < 256; byte++) /* a status is three digits */
+		for (size_t at = 9; at < 12; at++) {
+			static const char answer[] = "HTTP/1.1 222 Fine\r\n\r\n";
+			memcpy(text, answer, sizeof(answer));
+			text[at] = (char)byte;
+			assert_int_equal(head_parse_response(text, sizeof(answer) - 1, &h),
+					 byte >= '0' + (at == 9) && byte <= '9');
+		}
+}
+
 static void blanks_around_a_value_are_not_of_it(void **state)
 {
 	struct head h;
@@ -408,6 +483,8 @@ static void chunks_of_another_grammar_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(of_answers); i++)
 		if (walks(of_answers[i], strlen(of_answers[i]), false, &done))
 			fail_msg("taken: %s", of_answers[i]);
+	assert_true(walks("000000000000001\r\nx\r\n", 20, true, &done)); /* 15 digits, and no more */
+	assert_false(walks("0000000000000001\r\nx\r\n", 21, true, &done));
 	assert_true(walks("a\r\n0123456789\r\nF\r\n0123456789abcde\r\n0\r\n\r\n", 40, true, &done));
 	assert_true(done);
 }
@@ -468,6 +545,8 @@ int main(void)
 		cmocka_unit_test(broken_lines_are_refused_as_soon_as_they_are_seen),
 		cmocka_unit_test(what_was_not_scanned_is_no_head),
 		cmocka_unit_test(start_lines_have_three_parts_of_the_right_bytes),
+		cmocka_unit_test(every_byte_of_a_start_line_is_one_that_may_stand_there),
+		cmocka_unit_test(a_length_is_digits_and_no_more_than_fit),
 		cmocka_unit_test(blanks_around_a_value_are_not_of_it),
 		cmocka_unit_test(the_target_and_the_credential_are_read),
 		cmocka_unit_test(only_a_basic_credential_with_a_token_is_one),

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 #include "base/scope.h"
 #include "json/flat.h"
+#include "json/json.h"
 
 static char text_a[8];
 
@@ -142,6 +144,88 @@ static void escapes_are_whole_or_refused(void **s)
 			fail_msg("accepted %s", bad[i]);
 }
 
+/* One text between quotes, as jansson reads it and as this does. */
+static void reads_as_jansson_does(const char *inside, size_t len)
+{
+	char json[64], got[32];
+	struct flat_member m = { "a", FLAT_TEXT, got, sizeof(got), 0, 0 };
+	struct err e;
+	int n = snprintf(json, sizeof(json), "{\"a\":\"%.*s\"}", (int)len, inside);
+
+	assert_int_equal(n, len + 8);
+	auto_json json_t *v = json_parse_strict(json, (size_t)n, 4, &e);
+	const char *text = json_string_value(json_object_get(v, "a"));
+	if (flat_read(json, (size_t)n, &m, 1) != (text != NULL))
+		fail_msg("%s: jansson %s it", json, text ? "takes" : "refuses");
+	if (text && strcmp(text, got) != 0)
+		fail_msg("%s: read as %s, by jansson as %s", json, got, text);
+}
+
+static void every_code_unit_is_read_as_jansson_reads_it(void **s)
+{
+	static const unsigned first[] = { 0xd7ff, 0xd800, 0xd801, 0xdbfe, 0xdbff, 0xdc00 };
+	static const unsigned second[] = { 0x41, 0xd800, 0xdbff, 0xdc00, 0xdc01, 0xdffe, 0xdfff, 0xe000 };
+	static const char *const between[] = { "\\u", "\\v", "u", "\\u0", "" };
+	char text[16];
+
+	(void)s;
+	for (unsigned cp = 0; cp <= 0xffff; cp++) {
+		reads_as_jansson_does(text, (size_t)snprintf(text, sizeof(text), "\\u%04x", cp));
+		reads_as_jansson_does(text, (size_t)snprintf(text, sizeof(text), "\\u%04X", cp));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(second); j++)
+			for (size_t k = 0; k < ARRAY_SIZE(between); k++) {
+				int n = snprintf(text, sizeof(text), "\\u%04x%s%04X", first[i], between[k], second[j]);
+				reads_as_jansson_does(text, (size_t)n);
+			}
+	for (int c = 1; c < 256; c++) { /* every escape, and every digit of one */
+		reads_as_jansson_does((char[]){ '\\', (char)c }, 2);
+		reads_as_jansson_does((char[]){ '\\', 'u', '0', '0', (char)c, '1' }, 6);
+		reads_as_jansson_does((char[]){ (char)c }, 1);
+	}
+}
+
+static void every_lead_of_utf8_is_read_as_jansson_reads_it(void **s)
+{
+	static const uint8_t last[] = { 0x20, 0x7f, 0x80, 0xbf, 0xc0, 0xff };
+
+	(void)s;
+	for (unsigned two = 0x8001; two <= 0xffff; two++) {
+		char text[4] = { (char)(two >> 8), (char)two };
+		if (!(two & 0xff))
+			continue;
+		reads_as_jansson_does(text, 2);
+		for (size_t i = 0; i < ARRAY_SIZE(last) && two >= 0xe000; i++) {
+			text[2] = (char)last[i];
+			reads_as_jansson_does(text, 3);
+			text[3] = (char)last[(i + two) % ARRAY_SIZE(last)];
+			if (two >= 0xf000)
+				reads_as_jansson_does(text, 4);
+		}
+	}
+}
+
+/* What lies behind the end is never looked at: with it, each of these would be well-formed. */
+static void no_start_of_an_object_is_one(void **s)
+{
+	static const char *const whole[] = {
+		"{\"a\":\"\\ud83d\\ude00\",\"n\":1234}", "{\"a\":\"\u20ac\\n\",\"n\":0}",
+		"{\"a\":[true,false,null,{\"k\":[-1.5e+3,\"\\u00e9\"]}],\"n\":1}", "{}",
+	};
+	struct flat_member m[2];
+
+	(void)s;
+	for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
+		assert_true(read_two(whole[i], m));
+		for (size_t len = 0; len < strlen(whole[i]); len++)
+			assert_false(flat_read(whole[i], len, m, 2));
+	}
+	assert_false(read_two("{}x", m));
+	assert_false(read_two("{\"n\":1}}", m));
+	assert_false(read_two("{\"n\":1} ", m));
+}
+
 static void writing_escapes_as_the_contract_says(void **s)
 {
 	struct flat_out o;
@@ -188,6 +272,9 @@ int main(void)
 		cmocka_unit_test(a_string_longer_than_its_buffer_is_refused),
 		cmocka_unit_test(text_is_well_formed_or_refused),
 		cmocka_unit_test(escapes_are_whole_or_refused),
+		cmocka_unit_test(every_code_unit_is_read_as_jansson_reads_it),
+		cmocka_unit_test(every_lead_of_utf8_is_read_as_jansson_reads_it),
+		cmocka_unit_test(no_start_of_an_object_is_one),
 		cmocka_unit_test(writing_escapes_as_the_contract_says),
 		cmocka_unit_test(what_does_not_fit_is_never_half_written),
 	};

@@ -51,6 +51,20 @@ static void fields_are_trimmed_as_ecmascript_trims(void **state)
 	}
 }
 
+/* A field of a carrier stands in a longer text: what is behind it is not its end. */
+static void a_slice_is_trimmed_at_its_own_ends(void **state)
+{
+	static const char text[] = "x \t o \t x";
+	size_t len;
+
+	(void)state;
+	const char *at = session_trim(text + 1, sizeof(text) - 3, &len);
+	assert_int_equal(len, 1);
+	assert_int_equal(*at, 'o');
+	at = session_trim("  x", 2, &len);
+	assert_int_equal(len, 0);
+}
+
 static void an_unidentifiable_caller_is_no_session(void **state)
 {
 	static const char *const bad_surface[] = { "", "Chat", "chats", "cha", "agent-run", "agent_run\x01",
@@ -130,6 +144,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_are_trimmed_as_ecmascript_trims),
+		cmocka_unit_test(a_slice_is_trimmed_at_its_own_ends),
 		cmocka_unit_test(an_unidentifiable_caller_is_no_session),
 		cmocka_unit_test(every_surface_has_one_name),
 		cmocka_unit_test(overlong_and_broken_text_is_refused),
