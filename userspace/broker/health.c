@@ -142,8 +142,8 @@ static json_t *health_of(const struct broker *b, const json_t *ledger)
 		"{s:s, s:o, s:b, s:o, s:s, s:s, s:{s:b, s:o, s:i}, s:o, s:o, s:{s:i, s:i, s:i}, "
 		"s:{s:I, s:I}, s:{s:I, s:I}, s:o, s:o}",
 		"state", state_of(b), "missing", missing_of(b), "pending", b->health.is_flying,
-		"handshake", handshake_of(&b->health), "placement", "local", "version", VERSION, "worker", "up",
-		worker_is_up(&b->worker), "imageDigest", image_of(b), "pool",
+		"handshake", handshake_of(&b->health), "placement", "local", "version", VERSION,
+		"worker", "up", worker_is_up(&b->worker), "imageDigest", image_of(b), "pool",
 		worker_is_up(&b->worker) ? (int)b->worker.ready.pool : 0, "ledger",
 		ledger_of(b, ledger), "egress", egress_of(b), "admission", "running", (int)a->running, "queued",
 		(int)a->waiting, "openJobs", (int)a->jobs, "commands", "asked",

@@ -103,6 +103,13 @@ const char *cli_text(const json_t *o, const char *key)
 	return json_string_value(json_object_get(o, key));
 }
 
+bool cli_is(const json_t *o, const char *key, const char *word)
+{
+	const char *text = cli_text(o, key);
+
+	return text && strcmp(text, word) == 0;
+}
+
 int cli_print_json(const json_t *v)
 {
 	struct err e;

@@ -100,4 +100,7 @@ void cli_own_name(char ret[64]);
 /* A string member, or NULL. */
 const char *cli_text(const json_t *o, const char *key);
 
+/* Whether the string member @key is @word. */
+bool cli_is(const json_t *o, const char *key, const char *word);
+
 #endif

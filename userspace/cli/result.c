@@ -61,11 +61,12 @@ static int status_of(const json_t *result)
 	for (size_t i = 0; termination && i < ARRAY_SIZE(ends); i++)
 		if (strcmp(termination, ends[i].termination) == 0)
 			return say(result, termination, ends[i].meaning, ends[i].status);
-	if (termination && strcmp(termination, "exited") == 0 && json_is_integer(sig) &&
-	    json_integer_value(sig) > 0)
-		return 128 + (int)json_integer_value(sig);
-	if (termination && strcmp(termination, "exited") == 0 && json_is_integer(code))
-		return (int)json_integer_value(code);
+	if (cli_is(result, "termination", "exited")) {
+		if (json_is_integer(sig) && json_integer_value(sig) > 0)
+			return 128 + (int)json_integer_value(sig);
+		if (json_is_integer(code))
+			return (int)json_integer_value(code);
+	}
 	return say(result, reason_code(REASON_WORKER_ERROR), "a result without an end", 125);
 }
 

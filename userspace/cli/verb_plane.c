@@ -146,15 +146,13 @@ static json_t *state_object(const char *state, const char *text)
 
 static int print_health(const struct invocation *in, const json_t *v)
 {
-	const char *state = cli_text(v, "state");
-
 	if (in->common.is_json)
 		cli_print_json(v);
 	else
 		table_print_object(v);
-	if (state && strcmp(state, "ready") == 0)
+	if (cli_is(v, "state", "ready"))
 		return 0;
-	return state && strcmp(state, "disabled") == 0 ? STATUS_OFF : STATUS_FAILED;
+	return cli_is(v, "state", "disabled") ? STATUS_OFF : STATUS_FAILED;
 }
 
 int verb_health(struct invocation *in)

@@ -65,13 +65,6 @@ static int start(const struct invocation *in)
 	return WEXITSTATUS(status);
 }
 
-static bool is_ready(const json_t *health)
-{
-	const char *state = cli_text(health, "state");
-
-	return state && strcmp(state, "ready") == 0;
-}
-
 /* Nothing has been found out yet, and will be. */
 static bool is_pending(const json_t *health)
 {
@@ -100,25 +93,25 @@ static bool is_held(const struct places *p)
 }
 
 /*
- * The health of the plane; waits for another `up` that has not opened the door
- * yet, and for the first handshake, however slow the host is.
+ * The health of the plane, the caller's to drop; NULL with *e set. Waits for another
+ * `up` that has not opened the door yet, and for the first handshake, however slow the host.
  */
 static json_t *ask_health(const struct places *p, struct err *e)
 {
 	const uint64_t until = clock_monotonic_ms() + BOOT_MS;
 
-	for (bool is_over = false;; is_over = clock_monotonic_ms() >= until) {
+	for (;;) {
 		autofree char *text = NULL;
 		size_t len;
+		bool is_over = clock_monotonic_ms() >= until;
 		int rc = http_call(p->socket, "GET", "/v1/health", NULL, 0, &text, &len, e);
-		bool is_early = (rc == -ENOENT || rc == -ECONNREFUSED) && is_held(p);
-		if (rc < 0 && (!is_early || is_over))
+		if (rc >= 0) {
+			auto_json json_t *v = json_parse_strict(text, len, 16, e);
+			if (!v || !is_pending(v) || is_over)
+				return json_incref(v);
+		} else if (is_over || (rc != -ENOENT && rc != -ECONNREFUSED) || !is_held(p)) {
 			return err_wrap(e, "up, but"), NULL;
-		auto_json json_t *v = rc < 0 ? NULL : json_parse_strict(text, len, 16, e);
-		if (rc >= 0 && !v)
-			return NULL;
-		if (v && (is_ready(v) || !is_pending(v) || is_over))
-			return json_incref(v);
+		}
 		usleep(STEP_MS * 1000);
 	}
 }
@@ -136,7 +129,7 @@ static int check_ready(const struct invocation *in)
 		return cli_fail(STATUS_FAILED, &e);
 	if (in->common.is_json)
 		cli_print_json(v);
-	if (is_ready(v))
+	if (cli_is(v, "state", "ready"))
 		return 0;
 	say_missing(v);
 	return STATUS_FAILED;
