@@ -314,7 +314,8 @@ def failures(lines):
     kept, failed = [], False
     for line in lines:
         failed = line.startswith("not ok") or (failed and line.startswith("#"))
-        kept += [line] * failed
+        if failed:
+            kept.append(line)
     return kept
 
 

@@ -177,7 +177,7 @@ def boot(work, vmlinuz, options, scripts):
 
 
 def on_kernel(kernel, build, store, scripts):
-    """(what, words) of each verdict of all @scripts on @kernel; what is `#` for a line about the last one."""
+    """(what, words) of each verdict of all @scripts on @kernel; what is empty for a line about the last one."""
     work = os.path.join(build, "vm", kernel)
     os.makedirs(work, exist_ok=True)
     vmlinuz, modules, version = fetch_kernel(kernel, os.path.join(build, "vm"))
@@ -188,11 +188,11 @@ def on_kernel(kernel, build, store, scripts):
         text += boot(work, vmlinuz, options, [s for s in scripts if boot_options(s) == options])
     for script in scripts:
         part = re.search(r"^begin %s$(.*?)^end %s$" % (script, script), text, re.S | re.M)
-        lines = re.findall(r"^((?:not )?ok -|skip -|#) (.*)$", part.group(1) if part else "", re.M)
-        if all(what == "#" for what, _ in lines):
-            lines = [("not ok -", "%s gave no verdict" % script)]
-        results += [("#", "# " + words) if what == "#" else
-                    (what[:-2], "%s %s: %s" % (version, script, words)) for what, words in lines]
+        lines = re.findall(r"^(?:(not ok|ok|skip) - |# )(.*)$", part.group(1) if part else "", re.M)
+        if not any(what for what, _ in lines):
+            lines.append(("not ok", "%s gave no verdict" % script))
+        results += [(what, "%s %s: %s" % (version, script, words) if what else "# " + words)
+                    for what, words in lines]
     return results
 
 
@@ -210,7 +210,7 @@ def main():
                                      for p in glob.glob(HERE + "/scripts/[0-9]*.sh"))
     number, failed = 0, 0
     for what, name in (line for k in kernels for line in on_kernel(k, build, store, scripts)):
-        if what == "#":
+        if not what:
             print(name)
             continue
         number += 1

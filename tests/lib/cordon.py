@@ -393,7 +393,7 @@ class Plane:
         return pid
 
     def _lost(self, daemon, pid):
-        """Until then it still says "ready" of the one that was killed."""
+        """cordond no longer says "ready" of the @daemon that was @pid."""
         try:
             return self.daemons()[daemon][0] != pid
         except (OSError, KeyError):
